@@ -196,8 +196,8 @@ def _add_token(app: typer.Typer, commands: Commands) -> None:
 
 
 def _add_subagent(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.init.new_command import add_new  # noqa: PLC0415  the same holds
     from sidecar.cli.subagent.command import add_subagent  # noqa: PLC0415  the same holds
-    from sidecar.cli.subagent.new_command import add_new  # noqa: PLC0415  the same holds
 
     group = add_subagent(
         app,
@@ -272,7 +272,7 @@ GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]]
     ("validate-refs",): _add_validate_refs,
     ("token",): _add_token,
     ("subagent", "status", "drain", "end-turn", "erase"): _add_subagent,
-    ("score",): _add_evaluation,
+    ("score", "ramp-watchdog"): _add_evaluation,
     ("console",): _add_console,
     ("verify-log",): _add_verify_log,
     ("turns", "turn", "episodes"): _add_record,

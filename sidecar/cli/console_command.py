@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from sidecar.cli.record.turn_commands import SettingsOf, given_by
-from sidecar.cli.subagent.options import EX_USAGE, NO_PLACE, Config, Targets, TlsFolder
+from sidecar.cli.subagent.options import EX_USAGE, Config, Targets, TlsFolder, socket_of
 
 DEFAULT: Final = "127.0.0.1:8700"
 EXIT_CODES: Final = (
@@ -50,11 +50,7 @@ def add_console(app: typer.Typer, settings_of: SettingsOf, environment: Any) -> 
         if not targets and config is None and (named := environment.target().strip()):
             targets = (named,)
         if not targets:
-            try:
-                targets = (f"unix:{settings_of(config).operators.socket}",)
-            except typer.Exit:
-                typer.echo(NO_PLACE, err=True)
-                raise
+            targets = (socket_of(config, settings_of),)
         try:
             from sidecar.cli.console.serving import ConsoleOptions, serve_console  # noqa: PLC0415  needs the extra
         except ModuleNotFoundError as missing:

@@ -13,11 +13,11 @@ from sidecar.settings import Settings, SettingsProblem
 
 
 def checked_policy(settings: Settings, more: Sequence[object] = ()) -> PolicyMap:
-    """Return the selected plugins by vertical.
+    """Load and check the plugins; return the selection for each vertical.
 
     Args:
         settings: of the sidecar.
-        more: plugins beside the built-in ones.
+        more: plugins in addition to the built-in ones.
 
     Raises:
         PluginProblem: a plugin cannot be loaded, or its settings are wrong.
@@ -25,6 +25,7 @@ def checked_policy(settings: Settings, more: Sequence[object] = ()) -> PolicyMap
     """
     loaded = load_plugins((*BUILT_INS, *more), PluginSelection(tuple(settings.plugins.enabled)))
     host = with_configured(loaded, settings)
+    # A misspelt name would silently accept unsigned answers of the connector that was meant.
     _check_signed_connectors(settings, host)
     return resolve_policy(policy_settings(settings), host)
 
@@ -44,7 +45,7 @@ def with_configured(loaded: PluginHost, settings: Settings) -> PluginHost:
 
 
 def _check_signed_connectors(settings: Settings, host: PluginHost) -> None:
-    """Refuse a connector whose answers must be signed and that no loaded plugin offers.
+    """Refuse a name in `signatures.connectors` that no loaded plugin offers.
 
     Raises:
         SettingsProblem: lists them all.

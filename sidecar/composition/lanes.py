@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sidecar.core.session.stalls import Stall
 
 NAMED: Final = 16
-"""Operations in a line of the log."""
+"""The most operations that one line of the log names."""
 
 
 class LaneReports:
@@ -41,7 +41,7 @@ class LaneReports:
         )
 
     def stalled(self, stall: "Stall") -> None:
-        """A lane was closed because its client did not read it."""
+        """Count and log a lane that was closed because its client did not read it."""
         self._stalls.add()
         self._log.warning(
             names.LANE_STALLED,
@@ -53,14 +53,14 @@ class LaneReports:
         )
 
     def out_of_credit(self, credit: str) -> None:
-        """An operation was ended, since its client has not granted credit."""
+        """Count an operation that was ended because its client has not granted credit."""
         self._credit.add(credit)
 
 
 def opened_lanes(parts: Components, rules: SessionRules, methods: Sequence[Method]) -> SessionServicer:
-    """Return what serves lanes, with the methods of the dispatch service as operations."""
+    """Return the servicer of lanes, with the methods of the dispatch service as operations."""
     counts = LaneCounts()
-    around = LaneDependencies(
+    dependencies = LaneDependencies(
         spawner=parts.tasks,
         clock=parts.replaced.clock,
         ids=parts.replaced.ids,
@@ -69,11 +69,11 @@ def opened_lanes(parts: Components, rules: SessionRules, methods: Sequence[Metho
         counts=counts,
         span=parts.telemetry.operation_span,
     )
-    return SessionServicer(rules, around, methods)
+    return SessionServicer(rules, dependencies, methods)
 
 
 def session_rules(settings: Settings) -> SessionRules:
-    """Return the operator's settings for lanes."""
+    """Return the rules of lanes from the settings."""
     configured = settings.session
     return SessionRules(
         max_age=configured.max_age,

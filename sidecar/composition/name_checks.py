@@ -3,8 +3,8 @@
 Settings are read once; definitions change while a sidecar runs. A name that never existed prevents the start, because
 it is most likely misspelt. A name that existed earlier does not: its sub-agent is recorded, and a decommission must
 not prevent a restart. A change of the definitions never stops a running sidecar; the log lists the names that match
-nothing any more. A sub-agent without the address of its host is logged, too, and prevents no start: a definition may be
-there before its host.
+nothing any more. A sub-agent without the address of its host is also only logged, because a definition may be added
+before its host runs.
 """
 
 from typing import Final
@@ -21,15 +21,15 @@ LOG: Final = StructuredLog("sidecar.settings")
 
 
 class NamesInSettings:
-    """The names of definitions in the settings."""
+    """Compares the names in the settings with the definitions."""
 
     def __init__(self, settings: Settings) -> None:
-        """Start without names."""
+        """Begin without reported problems."""
         self._settings = settings
-        self._said: tuple[str, ...] = ()
+        self._reported: tuple[str, ...] = ()
 
     def check_at_start(self, catalogue: Catalogue | None, view: RolloutView) -> None:
-        """Refuse names that never existed; without valid definitions nothing can be checked yet.
+        """Refuse names that never existed. Without valid definitions, nothing can be checked yet.
 
         Raises:
             SettingsProblem: lists them all, and targets without a scheme.
@@ -46,7 +46,7 @@ class NamesInSettings:
         self._warn_of(catalogue)
 
     def changed(self, change: DefinitionsChange) -> None:
-        """Log what does not fit in a new version, once for each new set of problems."""
+        """Log the names that do not fit a new version of the definitions, once for each new set of problems."""
         if change.loaded.catalogue is not None:
             self._warn_of(change.loaded.catalogue)
 
@@ -57,9 +57,9 @@ class NamesInSettings:
             *invalid_targets(settings, catalogue),
             *missing_targets(settings, catalogue),
         )
-        if found and found != self._said:
+        if found and found != self._reported:
             LOG.warning(names.SETTINGS_UNMATCHED, "settings and definitions do not fit together", problems=list(found))
-        self._said = found
+        self._reported = found
 
 
 def _on_record(view: RolloutView) -> Names:

@@ -27,16 +27,16 @@ from sidecar.operations.record.projector import Projector, ProjectorTiming
 from sidecar.settings import Settings, SettingsProblem
 
 ERASING: Final = InstanceId("sidecar-erase")
-"""Names the command in the second place. It appends no fact, and is not put on record."""
+"""The name of the command in the signed checkpoints. It appends no fact, so it is not recorded as a sidecar."""
 
 
 def erase_offline(settings: Settings, options: EraseOptions, *, preview: bool) -> ErasureReport:
     """Erase, or count, the recorded content of a user. Holds the lock of the record, so that no sidecar can start.
 
     Args:
-        settings: name the record, its checkpoints and the episode memory.
-        options: whose content, and why.
-        preview: only count.
+        settings: of the sidecar: record, checkpoints and episode memory.
+        options: the user and the reason.
+        preview: only count the content.
 
     Raises:
         SettingsProblem: the record, the key or the conversations cannot be opened, or a sidecar has them open.
@@ -93,7 +93,10 @@ async def _erase(settings: Settings, options: EraseOptions, *, preview: bool) ->
 
 
 def _signing(settings: Settings) -> tuple[Path, Signer]:
-    """Return the file of checkpoints, and what signs in it; a record without its key is none of ours to sign for."""
+    """Return the file of checkpoints and the signer.
+
+    A missing key is an error here. A new key would sign a record that earlier checkpoints signed with another one.
+    """
     file, key_file = checkpoint_files(settings.record)
     try:
         if not key_file.exists():
@@ -104,8 +107,8 @@ def _signing(settings: Settings) -> tuple[Path, Signer]:
 
 
 class _NoConversations:
-    """The memory that the settings choose forgets conversations with each process."""
+    """Replaces a memory that loses its conversations when the process ends."""
 
     async def erase(self, principal: Principal) -> int:
-        """Remove nothing: nothing is kept."""
+        """Return 0: there is nothing to remove."""
         return 0

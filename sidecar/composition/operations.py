@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from sidecar.operations.establish_principal import EstablishPrincipal
 
 REFUSED_STREAMS: Final = 1024
-"""Calls on a connection beyond those that are served: each is answered with a reason, and one that ends work is served.
-gRPC's own answer to a client with more streams would have none."""
+"""Streams of a connection in addition to the served calls. A call on such a stream is refused with a reason, and a
+call that ends work is served. Beyond these, gRPC itself refuses streams, without a reason."""
 
 
 def listener_plans(
@@ -102,7 +102,7 @@ def _tool_gateway(operations: Operations, anomaly: Callable[[str, str], None]) -
 def _dispatch_methods(
     parts: Components, operations: Operations, principals: "EstablishPrincipal | None"
 ) -> tuple[Sequence[Method], Callable[[], None] | None]:
-    """Return the methods of the dispatch service, and what drains its lanes, if it has any."""
+    """Return the methods of the dispatch service, and the function that drains its lanes, if lanes are enabled."""
     write_timeout = ServingRules().write_timeout
     if not parts.settings.session.enabled:
         return DispatchServicer(operations, write_timeout, principals=principals).without_lanes(), None
@@ -121,14 +121,14 @@ Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 async def joined_operations(
     parts: Components, record: OpenRecord, boot_secret: str, opened: AsyncExitStack
 ) -> tuple[Operations, Sequence[ListenerPlan], list[Loop]]:
-    """Join everything that calls are answered with; also return the listeners, and what runs in the background."""
+    """Connect all objects that handle calls; also return the listeners and the background loops."""
     settings = parts.settings
     keys, rotating = followed_signing_keys(settings.keys, parts.redactor, parts.recorder.anomaly)
     policy = checked_policy(settings, parts.replaced.plugins)
     parts.plugin_modules.update(policy.host.modules())
     definitions = _definitions(parts)
     ports, loops = await _ports(parts, policy, record, definitions, opened)
-    joined: list[Operations] = []  # rollouts ask for the turns, which are there only once binding has the rollouts
+    joined: list[Operations] = []  # filled below: binding needs the rollouts, and they need the turns of binding
     around = RolloutDependencies(
         settings=settings,
         policy=policy,
@@ -168,7 +168,7 @@ async def joined_operations(
 def _over_tls(
     parts: Components, plans: Sequence[ListenerPlan], policy: PolicyMap
 ) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
-    """Return the listeners with mutual TLS, and what follows certificates in the background."""
+    """Return the listeners with mutual TLS, and the loop that watches certificates."""
     named = any("ca_file" in each or "client_certificate_file" in each for each in _sections_of_plugins(parts.settings))
     if not named and not any(True for _ in parts.settings.tls.listeners.configured):
         return (), ()
@@ -183,7 +183,7 @@ def _sections_of_plugins(settings: Settings) -> Iterator[Mapping[str, Any]]:
 
 
 def _principals(parts: Components) -> "tuple[EstablishPrincipal | None, Sequence[Loop]]":
-    """Return what proves for which user turns are, if tokens do, and what runs in the background for it."""
+    """Return the verifier of user tokens, if the settings require such tokens, and its background loop."""
     if parts.settings.principals is None:
         return None, ()
     from sidecar.composition.operators.issuer_keys import verified_principals  # noqa: PLC0415  only with tokens
@@ -196,7 +196,7 @@ def _principals(parts: Components) -> "tuple[EstablishPrincipal | None, Sequence
 def _for_operators(
     parts: Components, operations: Operations, rollout: OpenRollout, record: OpenRecord, policy: PolicyMap
 ) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
-    """Return the operators' listener, and what runs in the background for it."""
+    """Return the operators' listener and its background loops."""
     from sidecar.composition.operators.operator_access import OperatorAccess  # noqa: PLC0415  only where there are any
 
     return OperatorAccess(
@@ -216,7 +216,7 @@ def _for_operators(
 async def _ports(
     parts: Components, policy: PolicyMap, record: OpenRecord, definitions: DefinitionsSource, opened: AsyncExitStack
 ) -> tuple[Ports, list[Loop]]:
-    """Make everything that the operations need from outside; also return its loops."""
+    """Create all dependencies of the operations; also return their background loops."""
     settings, replaced = parts.settings, parts.replaced
     specs = [kept_in(record.rollouts, spec) for spec in policy.flag_backends]
     backends = {spec.name: make_flag_backend(spec, settings.flags.get(spec.name, {})) for spec in specs}
@@ -262,7 +262,7 @@ async def _ports(
 
 
 def _gateways(settings: Settings) -> GatewayAddresses:
-    """Return where the tool gateway is: hosts on Unix sockets and without TLS are told the socket."""
+    """Return the addresses of the tool gateway: the socket for local hosts, and the TLS address for remote hosts."""
     server, listeners = settings.server, settings.tls.listeners
     found = GatewayAddresses(f"unix:{server.agents_socket}", listeners.agents_target or listeners.agents or "")
     if not server.host_groups:
@@ -273,13 +273,13 @@ def _gateways(settings: Settings) -> GatewayAddresses:
 
 
 def _prepared(connectors: ChosenConnectors, definitions: DefinitionsSource) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Return what makes the connectors that cards name, once the sidecar listens and with each change of the cards."""
+    """Return a loop that creates the connectors of the cards after the start and after each change of the cards."""
     changed = asyncio.Event()
     definitions.add_observer(lambda _: changed.set())
 
     async def run() -> None:
         while True:
-            changed.clear()
+            changed.clear()  # before the catalogue is read: a change during `prepare` causes another pass
             catalogue = definitions.current()
             if catalogue is not None:
                 await connectors.prepare(catalogue.cards.values())

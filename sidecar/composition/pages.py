@@ -29,14 +29,14 @@ class RecentMetrics:
 
     @cached_property
     def recent(self) -> "RecentExposition":
-        """The page, made on first use: the library takes longer to load than everything that the start needs."""
+        """The page. Created on first use, because its library takes longer to load than the rest of the start."""
         from sidecar.observability.exposition import RecentExposition  # noqa: PLC0415  the reason stands above
 
         return RecentExposition(self.metrics, self.monotonic, self.age)
 
 
 def pages(metrics: RecentMetrics, readiness: Readiness, redactor: Redactor) -> Mapping[str, Render]:
-    """Return what each path shows; none of it without having passed the redactor or being made of fixed labels."""
+    """Return the page of each path. Every page has passed the redactor, or consists of fixed labels and numbers."""
 
     async def numbers(accept: str) -> Page:
         page, content_type = metrics.recent.page(accept)

@@ -30,7 +30,7 @@ class Overrides(Struct, frozen=True, kw_only=True):
     chance: Randomness = field(default_factory=SystemRandomness)
     plugins: Sequence[object] = ()
     metrics_age: float = 1.0
-    """Seconds for which `/metrics` is handed out again as it was made."""
+    """Seconds for which `/metrics` returns the same page again."""
 
 
 class Components(Struct, frozen=True):
@@ -47,4 +47,4 @@ class Components(Struct, frozen=True):
     in_flight: InFlight
     telemetry: Telemetry
     plugin_modules: dict[str, str] = field(default_factory=dict)
-    """Distributions of installed plugins by their top-level module, once they are loaded."""
+    """Distributions of installed plugins by their top-level module; empty until they are loaded."""

@@ -24,7 +24,7 @@ from sidecar.settings import Settings, SettingsProblem
 
 OTHERS_MAY_NOT_WRITE: Final = 0o022
 MACOS_FILES: Final = 10_240
-"""Open files that macOS admits, where the hard limit says "unlimited" and asking for it is an error."""
+"""The most open files that macOS admits. Its hard limit is "unlimited", but setting that value is an error."""
 
 
 @unique
@@ -32,18 +32,18 @@ class ExitCode(IntEnum):
     """The exit codes of `sidecar serve`; numbers of sysexits.h."""
 
     OK = 0
-    """It was asked to stop, and drained."""
+    """The sidecar received a stop signal and drained."""
     UNAVAILABLE = 69
     """Another process serves one of the addresses."""
     INTERNAL = 70
     """A defect; the traceback is in the log."""
     CONFIGURATION = EX_CONFIG
-    """Settings, plugins, secrets or directories are not as they must be."""
+    """Settings, plugins, secrets or directories are invalid or missing."""
 
 
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code."""
-    _bound_the_process()
+    _set_process_limits()
     redactor = Redactor()
     problem: BaseException
     with logging_to(standard_error(), settings.log.format, settings.log.level, redactor) as log:
@@ -68,7 +68,9 @@ async def _serve(settings: Settings, redactor: Redactor, log: LossyQueue) -> Non
     with signals.caught():
         async with running_sidecar(settings, redactor) as sidecar:
             show_lost_lines(sidecar.metrics, log)
-            await asyncio.sleep(0)  # the log's thread says that it listens before that search holds up everything
+            # Lets the thread of the log write the line "listens" before the garbage collection below blocks all
+            # threads.
+            await asyncio.sleep(0)
             reduce_gc_frequency()
             from sidecar.observability.loop_watchdog import LoopWatchdog  # noqa: PLC0415  the sidecar listens already
 
@@ -78,10 +80,10 @@ async def _serve(settings: Settings, redactor: Redactor, log: LossyQueue) -> Non
                 await serve_until_stopped(sidecar, signals)
 
 
-def _bound_the_process() -> None:
-    """Write no core, which would hold keys and users' data, and no file that other users may write.
+def _set_process_limits() -> None:
+    """Disable core dumps, which would contain keys and users' data, and files that other users may write.
 
-    Also use every file descriptor that is allowed.
+    Also raise the limit of file descriptors.
     """
     os.umask(os.umask(OTHERS_MAY_NOT_WRITE) | OTHERS_MAY_NOT_WRITE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,4 +1,4 @@
-"""Replays a recorded turn: the real operations in virtual time, with the recording in place of everything outside."""
+"""Replays a recorded turn: the real operations in virtual time; the recording replaces all dependencies."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -39,19 +39,19 @@ from subagents_errors import CallFailure
 CardOf = Callable[[Digest], Card | None]
 MOST_STEPS: Final = 5_000_000
 KEYS: Final = SigningKeys({"replay": bytes(32)}, "replay")
-"""Not a secret: nothing that is signed with it leaves the replay."""
+"""Not a secret: no token that is signed with it leaves the replay."""
 
 
 def replayed(document: ReplayDocument, card_of: CardOf, rules: DispatchRules | None = None) -> ReplayReport:
-    """Replay a turn and compare. To be called where no event loop runs; takes no time but that of the processor.
+    """Replay a turn and compare its outcomes. Must be called where no event loop runs. It never waits in real time.
 
     Args:
-        document: as exported.
+        document: the exported turn.
         card_of: the definitions, by digest.
-        rules: of dispatching, as configured; the usual ones if not given.
+        rules: of dispatching, from the settings; None: the defaults.
 
     Raises:
-        CannotReplay: something that it needs is not there; says what.
+        CannotReplay: a definition is missing; the text names it.
 
     Source: PC1-FR-10d, SX-48, SX-50.
     """
@@ -59,11 +59,11 @@ def replayed(document: ReplayDocument, card_of: CardOf, rules: DispatchRules | N
     claims = document.claims()
     _refuse_missing(document, claims, card_of)
     today = rules or DispatchRules(BindingRules(claims.fan_out_cap, claims.max_dispatches), Vocabulary({}))
-    came = _in_virtual_time(document, recording, card_of, rules_of_replay(today, claims.fan_out_cap))
-    differences, notes = compared(document.told, came.joined)
-    refused = tuple(f"{dispatch_id}: is refused now: {why}" for dispatch_id, why in came.refused.items())
-    made = tuple(f"{which} is made now; it was not made when the turn was recorded" for which in came.unrecorded)
-    return ReplayReport(came, (*refused, *differences), (*made, *notes))
+    replay = _in_virtual_time(document, recording, card_of, rules_of_replay(today, claims.fan_out_cap))
+    differences, notes = compared(document.told, replay.joined)
+    refused = tuple(f"{dispatch_id}: is refused now: {why}" for dispatch_id, why in replay.refused.items())
+    made = tuple(f"{which} is made now; it was not made when the turn was recorded" for which in replay.unrecorded)
+    return ReplayReport(replay, (*refused, *differences), (*made, *notes))
 
 
 def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: CardOf, rules: DispatchRules) -> Replayed:
@@ -80,15 +80,15 @@ def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: Ca
             ids=ids,
             chance=RecordedChance(recording, grants),
             spawner=tasks,
-            store=_StoreAsFast(recording, loop),
-            recorder=cast("Recorder", _Nobody()),
+            store=_StoreWithRecordedDelay(recording, loop),
+            recorder=cast("Recorder", _SilentRecorder()),
             definitions=_Definitions(card_of),
-            flags=cast("FlagSnapshotKeeper", None),  # for binding only, and no turn is bound here
+            flags=cast("FlagSnapshotKeeper", None),  # needed for binding only; a replay binds no turn
             runners=runner,
             connectors=_NoConnectors(),
             memory=InProcessMemory(),
             rollouts=RolloutView,  # a replay binds no turn
-            call_counts=_CountsAsThen(document.told),
+            call_counts=_RecordedCallCounts(document.told),
         )
         runner.operations = operations = assemble(rules, KEYS, ports, grants)
         try:
@@ -103,7 +103,7 @@ def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: Ca
 
 
 def _refuse_missing(document: ReplayDocument, claims: SurfaceClaims, card_of: CardOf) -> None:
-    """Raise `CannotReplay` if a definition of the turn is not there as it was."""
+    """Raise `CannotReplay` if a definition of the turn is missing, or has another content than in the turn."""
     commits = commits_of(document)
     named = {slot: definition_id for slot, definition_id, _ in claims.candidates}
     wanted: list[tuple[str, Digest]] = [(named.get(slot) or slot, digest) for slot, digest in claims.tools]
@@ -148,8 +148,8 @@ class _CountedIds:
         return f"{kind}-{self._made}"
 
 
-class _StoreAsFast(MemoryStore):
-    """Confirms children when the store did then, so that their attempts begin when they did."""
+class _StoreWithRecordedDelay(MemoryStore):
+    """Confirms children at the recorded time, so that their attempts begin at the recorded time."""
 
     waits = True
 
@@ -165,8 +165,8 @@ class _StoreAsFast(MemoryStore):
         await super().append(drafts)
 
 
-class _CountsAsThen:
-    """Leaves as many calls as were not refused then."""
+class _RecordedCallCounts:
+    """Returns the daily allowance that the recorded outcomes imply: the number of calls that were not refused."""
 
     def __init__(self, told: Mapping[DispatchId, Sequence[CallOutcome]]) -> None:
         self._told = told
@@ -194,19 +194,19 @@ class _NoConnectors:
         raise LookupError("a replay asks no data service")
 
 
-class _Nobody:
-    """A recorder without readers."""
+class _SilentRecorder:
+    """A recorder that ignores everything."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: None
 
 
 def replaying(settings: Settings | None, folder: Path | None) -> Replaying:
-    """Return what `sidecar replay` does its work with.
+    """Return the dependencies of `sidecar replay`.
 
     Args:
-        settings: of the sidecar; None: only exported turns are replayed, under the usual rules.
-        folder: of the definitions; None: that of the settings.
+        settings: of the sidecar; None: only exported turns can be replayed, with the default rules.
+        folder: of the definitions; None: the folder from the settings.
     """
     configured = None if settings is None else settings.definitions.path
 

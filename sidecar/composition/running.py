@@ -41,8 +41,7 @@ from sidecar.observability.readiness import Readiness
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.process.turn_assembly import Operations
-from sidecar.rpc.handler_guard import HandlerContext as CallSurroundings
-from sidecar.rpc.handler_guard import ServingRules
+from sidecar.rpc.handler_guard import HandlerContext, ServingRules
 from sidecar.rpc.health import Health
 from sidecar.rpc.in_flight import InFlight
 from sidecar.rpc.listeners import ListenerPlan, listening
@@ -57,11 +56,11 @@ class Sidecar:
     """A running sidecar.
 
     Attributes:
-        boot_secret: what callers of the dispatch socket have to send.
-        ops_address: as bound.
-        set_health: tells every gRPC listener whether new turns are taken.
+        boot_secret: callers of the dispatch socket must send it.
+        ops_address: the bound address, with the real port.
+        set_health: sets the gRPC health of every listener: whether new turns are accepted.
         plugin_modules: distributions of installed plugins by their top-level module.
-        drain_lanes: ask the clients of session lanes to go elsewhere.
+        drain_lanes: ask the clients of session lanes to connect to another sidecar.
     """
 
     settings: Settings
@@ -80,17 +79,17 @@ class Sidecar:
 async def running_sidecar(
     settings: Settings, redactor: Redactor | None = None, replaced: Overrides | None = None
 ) -> AsyncIterator[Sidecar]:
-    """Build every object, listen, and yield the whole; close all in reverse order.
+    """Build every object, listen, and yield the running sidecar; close everything in reverse order.
 
     Args:
-        settings: how the process runs.
-        redactor: of the log; told every secret that is read.
-        replaced: what a test puts in the place of the real thing.
+        settings: of the process.
+        redactor: of the log; it learns every secret that is read.
+        replaced: replacements that a test passes in.
 
     Raises:
-        SettingsProblem, PluginProblem: it cannot start as configured.
+        SettingsProblem, PluginProblem: the sidecar cannot start with this configuration.
         AddressHeld: another process serves one of the addresses.
-        CannotListen: one of them cannot be served.
+        CannotListen: one of the addresses cannot be served.
     """
     async with AsyncExitStack() as opened:
         healths: list[Health] = []
@@ -100,28 +99,31 @@ async def running_sidecar(
                 await health.set_serving(serving)
 
         parts = _parts(settings, redactor or Redactor(), replaced or Overrides(), set_health)
-        record = await opened.enter_async_context(_record(parts))  # closed after the last task that may write to it
+        # The order of opening is the reverse order of closing: first the listeners close, then the exporters send the
+        # last spans (`ending`), then tasks end, and last the record closes, because tasks may still write to it.
+        record = await opened.enter_async_context(_record(parts))
         opened.push_async_callback(parts.tasks.close, LAST_TASKS_SECONDS)
-        ending = await opened.enter_async_context(AsyncExitStack())  # after the listeners have closed
+        ending = await opened.enter_async_context(AsyncExitStack())
         boot_secret = _boot_secret(parts)
         interceptors = parts.telemetry.interceptors(opened)
         operations, plans, loops = await joined_operations(parts, record, boot_secret, opened)
-        around = _around_calls(parts)
+        context = _handler_context(parts)
         for plan in plans:
-            serving = listening(plan, around, settings.server.limits, interceptors)
+            serving = listening(plan, context, settings.server.limits, interceptors)
             healths.append(await opened.enter_async_context(serving))
         metrics = RecentMetrics(parts.metrics, parts.replaced.clock.monotonic, parts.replaced.metrics_age)
         ops = OpsHttp(pages(metrics, parts.readiness, parts.redactor), parts.defects.of_page)
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address))
         loops += await parts.telemetry.begin(ending)
         _supervise(parts, [*loops, *((_name_of(run), run) for run in operations.loops)])
-        sidecar = _whole(parts, operations, boot_secret, ops_address, set_health, plans)
-        _say_where(sidecar)
+        sidecar = _sidecar_of(parts, operations, boot_secret, ops_address, set_health, plans)
+        _log_addresses(sidecar)
+        # Last: a load balancer must not send calls before every listener is open and every loop runs.
         parts.readiness.clear("start")
         yield sidecar
 
 
-def _whole(
+def _sidecar_of(
     parts: Components,
     operations: Operations,
     boot_secret: str,
@@ -149,10 +151,10 @@ def _parts(
     return Components(settings, replaced, redactor, metrics, readiness, recorder, tasks, defects, InFlight(), telemetry)
 
 
-def _around_calls(parts: Components) -> CallSurroundings:
+def _handler_context(parts: Components) -> HandlerContext:
     limits = LimitReports(parts.metrics)
     parts.readiness.section("refused_for_limits", limits.counts)
-    return CallSurroundings(
+    return HandlerContext(
         on_defect=parts.defects.of_call,
         correlation_id=lambda: parts.replaced.ids.new("defect"),
         in_flight=parts.in_flight,
@@ -166,11 +168,15 @@ def _around_calls(parts: Components) -> CallSurroundings:
 async def _record(parts: Components) -> AsyncIterator[OpenRecord]:
     replaced = parts.replaced
     appends = append_seconds(parts.metrics)
-    around = RecordDependencies(replaced.clock, replaced.ids, parts.tasks, parts.recorder, parts.redactor, appends)
+    dependencies = RecordDependencies(
+        replaced.clock, replaced.ids, parts.tasks, parts.recorder, parts.redactor, appends
+    )
     configured = parts.settings.record
     async with (
-        opened_record(configured, around) as record,
-        guarded_record(configured, record.journal, record.rollouts, around, parts.metrics, parts.readiness) as loops,
+        opened_record(configured, dependencies) as record,
+        guarded_record(
+            configured, record.journal, record.rollouts, dependencies, parts.metrics, parts.readiness
+        ) as loops,
     ):
         parts.readiness.section("record", record.show)
         parts.readiness.watch(record.attention)
@@ -193,7 +199,7 @@ def _boot_secret(parts: Components) -> str:
 
 
 def _name_of(run: Callable[[], Coroutine[Any, Any, None]]) -> str:
-    """Return the class of a bound method, in small letters, as its name in log, metric and health."""
+    """Return the name of a loop in log, metrics and health: the class of the bound method in lower case."""
     return type(getattr(run, "__self__", run)).__name__.lower()
 
 
@@ -203,7 +209,7 @@ def _supervise(parts: Components, loops: Sequence[tuple[str, Callable[[], Corout
         parts.tasks.spawn(supervisor.keep(name, run), name)
 
 
-def _say_where(sidecar: Sidecar) -> None:
+def _log_addresses(sidecar: Sidecar) -> None:
     server = sidecar.settings.server
     groups = {name: str(group.agents_socket) for name, group in server.host_groups.items()}
     StructuredLog("sidecar.listeners").prompt(

@@ -25,31 +25,31 @@ Unhandled it would end the process without a drain.
 
 
 class StopSignals:
-    """The first signal starts the drain; the second ends its waiting."""
+    """Handles stop signals: the first starts the drain, the second ends its waiting."""
 
     def __init__(self) -> None:
         self.stop = asyncio.Event()
         self.hurry = asyncio.Event()
 
-    def came(self) -> None:
-        """Handle a signal."""
+    def received(self) -> None:
+        """Handle one signal."""
         (self.hurry if self.stop.is_set() else self.stop).set()
 
     @contextmanager
     def caught(self) -> Iterator[None]:
         """Catch the signals while the context is open."""
         loop = asyncio.get_running_loop()
-        for one in SIGNALS:
-            loop.add_signal_handler(one, self.came)
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self.received)
         try:
             yield
         finally:
-            for one in SIGNALS:
-                loop.remove_signal_handler(one)
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
 
 
 async def serve_until_stopped(sidecar: Sidecar, signals: StopSignals) -> None:
-    """Serve until a signal comes, then drain."""
+    """Serve until a stop signal arrives, then drain."""
     await signals.stop.wait()
     await drain(sidecar, signals.hurry)
 
@@ -109,7 +109,10 @@ def _drain_of(sidecar: Sidecar) -> Drain:
 
 
 async def _answered(sidecar: Sidecar) -> None:
-    """Wait until the clients of stopped calls have their answers; closing the listener first would lose them."""
+    """Wait until the clients of stopped calls have their answers.
+
+    If the listener were closed before that, the answers would be lost.
+    """
     with suppress(TimeoutError):
         async with asyncio.timeout(2 * sidecar.settings.dispatch.record_timeout.total_seconds()):
             await sidecar.in_flight.idle()
@@ -125,7 +128,7 @@ async def _keep_history(sidecar: Sidecar) -> None:
 
 
 async def _unless(hurry: asyncio.Event, seconds: float) -> None:
-    """Wait, but not if there is a hurry."""
+    """Wait for a time, or until a second signal sets `hurry`."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await hurry.wait()

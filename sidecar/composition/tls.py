@@ -38,14 +38,14 @@ LISTENER_OF: Final[Mapping[CallerKind, str]] = {
     CallerKind.OPERATOR: "operators",
 }
 SERVER: Final = "tls"
-"""Names the certificate of the listeners, as sections of the settings name those of connections."""
+"""The name of the listeners' certificate in reports. Other certificates have the name of their settings section."""
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 def outgoing_files(settings: Settings, host: PluginHost) -> Mapping[str, TlsFiles]:
-    """Return the certificate files of connections that the sidecar opens, by the section that names them.
+    """Return the certificate files of connections that the sidecar opens, by the settings section that names them.
 
-    Those of the sidecar's own plugins: an installed plugin follows its files, or does not, by rules of its own.
+    Only files of built-in plugins are included: an installed plugin decides itself whether it reads its files again.
     """
     found: dict[str, TlsFiles] = {}
     for kind, sections in plugin_sections(settings).items():
@@ -65,15 +65,15 @@ def outgoing_files(settings: Settings, host: PluginHost) -> Mapping[str, TlsFile
 def secure_plans(
     parts: Components, plans: Sequence[ListenerPlan], outgoing: Mapping[str, TlsFiles]
 ) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
-    """Return the listeners with TLS for those on sockets, and what follows all certificates in the background.
+    """Return a TLS listener for each configured socket listener, and the loop that watches all certificates.
 
     Args:
-        parts: the settings, and what certificates are shown by.
+        parts: settings, clock, metrics and readiness.
         plans: the listeners on sockets.
-        outgoing: files of connections that the sidecar opens, by what names them.
+        outgoing: files of connections that the sidecar opens, by settings section.
 
     Raises:
-        SettingsProblem: certificates of the listeners cannot be used.
+        SettingsProblem: the certificates of the listeners cannot be used.
     """
     configured = parts.settings.tls
     addresses = dict(configured.listeners.configured)
@@ -111,7 +111,7 @@ def secure_plans(
 
 
 def _in_loop(anomaly: Callable[[str, str], None]) -> Callable[[str, str], None]:
-    """Return what may be called in any thread: gRPC looks at the files of the listeners in its own."""
+    """Return a function that may be called in any thread: gRPC reads the files of the listeners in its own thread."""
     loop = asyncio.get_running_loop()
 
     def report(name: str, detail: str) -> None:
@@ -122,7 +122,7 @@ def _in_loop(anomaly: Callable[[str, str], None]) -> Callable[[str, str], None]:
 
 
 def peers_of(configured: TlsSettings, listener: str, now: Callable[[], datetime]) -> PeerTable:
-    """Return the table that a listener asks."""
+    """Return the peers of one listener by the identity in their certificates."""
     table: dict[str, Peer] = {}
     for name, peer in configured.peers.items():
         known = Peer(name, frozenset(peer.may), frozenset(peer.slots), frozenset(peer.verticals))
@@ -131,12 +131,12 @@ def peers_of(configured: TlsSettings, listener: str, now: Callable[[], datetime]
 
 
 class FollowedFiles(Struct):
-    """Files of one end of connections.
+    """The watched files of one certificate.
 
     Attributes:
-        watched: None: they could not be read so far.
-        problem: why not.
-        warned: the number of the material whose end has been announced.
+        watched: None: the files could not be read so far.
+        problem: the reason why they could not be read.
+        warned: the version of the files for which an expiry was already reported.
     """
 
     files: TlsFiles
@@ -146,16 +146,16 @@ class FollowedFiles(Struct):
 
     @property
     def validity(self) -> Validity | None:
-        """Until when the certificate is valid that is in use; None: there is none."""
+        """The validity of the certificate in use; None: there is no certificate."""
         return None if self.watched is None else validity_of(self.watched.current().certificate or b"")
 
 
 class CertificateWatch:
-    """Follows certificates between the handshakes that use them, warns before they expire, and reports what is wrong.
+    """Watches certificates between handshakes, warns before they expire, and reports files that cannot be used.
 
     Args:
-        clock: says what time it is.
-        anomaly: logs and counts what the operator should know, from any thread.
+        clock: for the remaining validity.
+        anomaly: logs and counts a problem; may be called from any thread.
     """
 
     def __init__(self, clock: Clock, anomaly: Callable[[str, str], None]) -> None:
@@ -164,17 +164,17 @@ class CertificateWatch:
         self._ends: dict[str, FollowedFiles] = {}
 
     def follow(self, name: str, files: TlsFiles) -> WatchedFiles:
-        """Follow files from now on, and return what their user reads them with. Raises `TlsFilesProblem`."""
+        """Watch files from now on; return the reader for their user. Raises `TlsFilesProblem`."""
         watched = WatchedFiles(files, partial(self._unusable, name), now=self._clock.now)
         self._ends[name] = FollowedFiles(files, watched)
         return watched
 
     def follow_later(self, name: str, files: TlsFiles) -> None:
-        """Follow files that others read for themselves; those that cannot be used yet are reported, and tried again."""
+        """Watch files that a plugin reads itself. Files that cannot be used are reported and tried again."""
         self._ends[name] = FollowedFiles(files)
 
     def show(self, metrics: Metrics, readiness: Readiness, bound: Mapping[str, str]) -> None:
-        """Show until when the certificates are valid, in a metric and on the page of readiness."""
+        """Show the validity of the certificates in metrics and on the readiness page."""
         left = "Time until a certificate expires, by the section of the settings that names it."
         whole = "For how long a certificate is valid in all, from its beginning to its end."
         metrics.gauges(call_names.TLS_CERTIFICATE_LEFT, left, self._seconds_left, "section")
@@ -183,13 +183,13 @@ class CertificateWatch:
         readiness.watch(self._late)
 
     async def run(self) -> None:
-        """Look for ever; owned by the supervisor."""
+        """Check the certificates for ever; the supervisor owns this loop."""
         while True:
             self.look()
             await asyncio.sleep(LOOK_SECONDS)
 
     def look(self) -> None:
-        """Look once, and warn once for each certificate that should have been renewed."""
+        """Check once; warn once for each certificate that should have been renewed."""
         now = self._clock.now()
         for name, end in self._current():
             validity, watched = end.validity, end.watched
@@ -202,7 +202,7 @@ class CertificateWatch:
                 self._anomaly("tls_certificate_expires", f"{name}: {end.files.certificate_file} {when}: renew it")
 
     def _current(self) -> Iterator[tuple[str, FollowedFiles]]:
-        """Yield all ends, after another look at those that could not be read."""
+        """Yield all certificates, after another attempt to read the missing ones."""
         for name, end in self._ends.items():
             if end.watched is None:
                 try:

@@ -1,6 +1,6 @@
 """Writes the metrics in the Prometheus format.
 
-Import this after the sidecar listens: the library takes longer to load than everything else that the start needs.
+Import this after the sidecar listens, because the library takes longer to load than the rest of the start.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ class RecentExposition:
     Args:
         metrics: everything that is counted.
         monotonic: the time in seconds.
-        age: seconds for which a page is handed out again.
+        age: seconds for which the same page is returned again.
     """
 
     def __init__(self, metrics: Metrics, monotonic: Callable[[], float], age: float) -> None:
@@ -49,7 +49,7 @@ class RecentExposition:
         self._made: dict[str, tuple[float, bytes]] = {}
 
     def page(self, accept: str) -> tuple[bytes, str]:
-        """Return the page and its content type; only a few content types exist, whatever scrapers accept."""
+        """Return the page and its content type. There are only a few content types, so the cache stays small."""
         _, content_type = choose_encoder(accept)
         now = self._monotonic()
         made = self._made.get(content_type)

@@ -1,4 +1,4 @@
-"""Limits the warnings and errors of one kind in the log: the first of a period are written, the others counted.
+"""Limits the warnings and errors of one kind in the log: the first lines of a period are written, others are counted.
 
 One mechanism serves the whole process, libraries included. When the period of a kind is over, one line has the number
 of omitted lines. Info lines are never limited, and neither are lines that no level silences: they do not pass through
@@ -17,11 +17,11 @@ from msgspec import Struct
 from sidecar.observability import names
 
 MOST_LINES: Final = 20
-"""Of one kind in one period."""
+"""The most lines of one kind in one period."""
 PERIOD: Final = 60.0
-"""Seconds, from the first line of a kind on."""
+"""Seconds, which begin with the first line of a kind."""
 MOST_KINDS: Final = 500
-"""Kinds that are told apart at a time; further ones are limited together."""
+"""The most kinds with their own limit at a time. Further kinds share one limit."""
 OTHER: Final = "other"
 
 
@@ -29,7 +29,7 @@ class Kind(Struct, frozen=True):
     """The kind of lines that share a limit.
 
     Attributes:
-        told_by: what tells lines of one event apart: `kind` or `cause`, else the text.
+        told_by: distinguishes lines of one event: `kind` or `cause`, otherwise the text.
     """
 
     logger: str
@@ -45,13 +45,13 @@ class _Period(Struct):
 
 
 class LineLimit:
-    """Decides which lines are written. Used by several threads.
+    """Decides which lines are written. Several threads use it.
 
     Attributes:
-        left_out: lines that were not written since the start.
+        left_out: the number of lines that were not written since the start.
 
     Args:
-        now: seconds of a clock that never jumps.
+        now: returns the seconds of a monotonic clock.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -81,13 +81,13 @@ class LineLimit:
             return False
 
     def due_in(self) -> float | None:
-        """Return the seconds until `summaries` may have a line; None: not before another line arrives."""
+        """Return the seconds until `summaries` may yield a line; None if it cannot before another line arrives."""
         with self._lock:
             ends = [period.until for period in self._periods.values()]
         return max(0.0, min(ends) - self._now()) if ends else None
 
     def summaries(self, *, at_the_end: bool = False) -> Iterator[logging.LogRecord]:
-        """Yield a line for each kind whose period is over, or the process, and of which something was left out."""
+        """Yield a line for each kind with omitted lines whose period, or the process, has ended."""
         now = self._now()
         with self._lock:
             for kind in [kind for kind, each in self._periods.items() if at_the_end or now >= each.until]:

@@ -14,23 +14,23 @@ from sidecar.observability.log_limits import LineLimit
 
 LINES_WAITING: Final = 10_000
 LINES_AT_ONCE: Final = 500
-"""Of one write."""
+"""The most lines of one write."""
 GATHER: Final = 0.01
-"""Seconds for which the thread lets further lines come after the first one, unless one of them is an error."""
+"""Seconds for which the thread collects further lines after the first one. An error ends the time immediately."""
 FEW: Final = 1
-"""Lines of a period after which the thread waits for news instead of looking again: most likely none would be there."""
+"""If a period had at most this many lines, the thread waits for `news` instead of polling."""
 
 
 class LossyQueue(logging.Handler):
     """Queues records for the writing thread; counts those without room, and those above the limit of their kind.
 
     Attributes:
-        news: set while the thread looks, or is about to.
-        urgent: set by what is not to wait for further lines: an error, what other processes wait for, the end.
+        news: set while the thread polls, or is about to.
+        urgent: set by records that must not wait: errors, lines that other processes wait for, and the end.
 
     Args:
-        always: name of the logger that no limit holds back.
-        most: records that may wait.
+        always: name of the logger without limits.
+        most: the most records in the queue.
     """
 
     def __init__(self, always: str, most: int = LINES_WAITING) -> None:
@@ -44,7 +44,7 @@ class LossyQueue(logging.Handler):
         self._most = most
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Keep a record, unless there are too many of its kind. Without the lock of a handler: a deque needs none."""
+        """Queue a record, unless there are too many of its kind. The lock of a handler is not needed for a deque."""
         passes = record.name == self._always or self.limit.passes(record)
         if passes:
             self.emit(record)
@@ -58,17 +58,17 @@ class LossyQueue(logging.Handler):
         self.waiting.append(record)
         if getattr(record, "prompt", record.levelno >= logging.ERROR):
             self.urgent.set()
-        if not self.news.is_set():  # else the thread has still to look, and will find this one
+        if not self.news.is_set():  # if it is set, the thread will still poll and find this record
             self.news.set()
 
 
 class LogThread:
-    """Writes what waits, and in between how many lines the limit has left out.
+    """Writes the queued records, and between them the numbers of omitted lines.
 
     Args:
-        front: where records wait.
-        out: where lines go.
-        line: makes a record's line, without its end.
+        front: the queue.
+        out: the output.
+        line: formats a record, without the end of line.
     """
 
     def __init__(self, front: LossyQueue, out: TextIO, line: Callable[[logging.LogRecord], str]) -> None:
@@ -79,7 +79,7 @@ class LogThread:
         self._thread = Thread(target=self._run, name="log", daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -99,7 +99,7 @@ class LogThread:
                 front.urgent.clear()
             busy = len(front.waiting) > FEW
             if not busy:
-                front.news.clear()  # before looking: what comes from now on sets it again
+                front.news.clear()  # cleared before the queue is read: a later record sets it again
             while front.waiting:
                 self._write(self._taken())
             self._write(front.limit.summaries())
@@ -109,18 +109,18 @@ class LogThread:
         return [waiting.popleft() for _ in range(min(len(waiting), LINES_AT_ONCE))]
 
     def _write(self, records: Iterable[logging.LogRecord]) -> None:
-        """Write lines at once; one that cannot be made costs only itself, and a closed output makes no noise."""
+        """Write all lines with one call. A record that cannot be formatted is skipped; a closed output is ignored."""
         lines = []
         for record in records:
             try:
                 lines.append(f"{self._line(record)}\n")
-            except Exception:  # noqa: BLE001  whatever a caller has put into its line
+            except Exception:  # noqa: BLE001  callers may pass any objects, whose formatting may raise anything
                 self._front.lost += 1
         if lines:
             self._front.lost += self._refused(lines)
 
     def _refused(self, lines: Sequence[str]) -> int:
-        """Write lines; return how many were refused. An output refuses all for a character that it cannot encode."""
+        """Write lines; return how many were refused. One character that cannot be encoded makes all lines fail."""
         try:
             self._out.write("".join(lines))
             self._out.flush()

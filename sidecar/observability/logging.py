@@ -17,11 +17,11 @@ from sidecar.observability.log_thread import LogThread, LossyQueue
 from sidecar.observability.redaction import Redactor
 
 LONGEST_LINE: Final = 64 * 1024
-"""Characters."""
+"""The most characters of a line."""
 CHATTY: Final = ("httpx", "httpcore", "hpack", "asyncio")
-"""Libraries whose own INFO lines would repeat ours, with addresses in them."""
+"""Libraries whose INFO lines would repeat the sidecar's lines, with addresses in them."""
 ALWAYS: Final = "sidecar.always"
-"""Logger of what no level silences and no limit holds back: routing decisions and security incidents."""
+"""Logger without level and limit, for routing decisions and security incidents."""
 
 
 class StructuredLog:
@@ -35,11 +35,11 @@ class StructuredLog:
         self._logger = logging.getLogger(name)
 
     def info(self, event: str, text: str, **fields: Any) -> None:
-        """Write something that happened."""
+        """Log an event."""
         self._write(logging.INFO, event, text, fields)
 
     def prompt(self, event: str, text: str, **fields: Any) -> None:
-        """Write something that other processes wait for, without waiting for further lines."""
+        """Log an event that other processes wait for; the thread writes it immediately."""
         self._write(logging.INFO, event, text, fields, prompt=True)
 
     def warning(self, event: str, text: str, **fields: Any) -> None:
@@ -62,14 +62,14 @@ class StructuredLog:
     ) -> None:
         if self._logger.isEnabledFor(level):
             raised = None if error is None else (type(error), error, error.__traceback__)
-            # Not through `Logger.log`, which walks the stack for a file and a line that no line of ours shows.
+            # Not through `Logger.log`, which searches the stack for file and line; our lines do not contain them.
             record = logging.LogRecord(self._logger.name, level, "", 0, text, (), raised)
             record.event, record.fields, record.prompt = event, fields, prompt or level >= logging.ERROR
             self._logger.handle(record)
 
 
 class LineFormatter(logging.Formatter):
-    """Makes the line, and takes secrets out of the whole of it."""
+    """Formats a line and redacts secrets in the whole line."""
 
     def __init__(self, kind: Literal["text", "json"], redactor: Redactor) -> None:
         super().__init__()
@@ -77,19 +77,21 @@ class LineFormatter(logging.Formatter):
         self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line; in text, a traceback follows on further ones."""
+        """Return one line. In text format, a traceback follows on further lines."""
         line = self._redactor.clean(self._write(record))
         return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
 
 
 @contextmanager
 def logging_to(out: TextIO, kind: Literal["text", "json"], level: str, redactor: Redactor) -> Iterator[LossyQueue]:
-    """Log the whole process to `out` while the context is open; flushes at its end."""
+    """Log the whole process to `out` while the context is open; flush at its end."""
     front = LossyQueue(ALWAYS)
     thread = LogThread(front, out, LineFormatter(kind, redactor).format)
     root, always = logging.getLogger(), logging.getLogger(ALWAYS)
     before = (root.level, root.handlers[:], logging.raiseExceptions)
-    logging.raiseExceptions = False  # a closed standard error must not make noise about itself
+    logging.raiseExceptions = (
+        False  # otherwise `logging` would print a traceback for each line to a closed standard error
+    )
     root.handlers[:] = [front]
     root.setLevel(level.upper())
     always.setLevel(logging.INFO)
@@ -104,7 +106,7 @@ def logging_to(out: TextIO, kind: Literal["text", "json"], level: str, redactor:
 
 
 def standard_error() -> TextIO:
-    """Return where logs go."""
+    """Return the output of the log."""
     return sys.stderr
 
 

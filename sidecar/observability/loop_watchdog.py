@@ -1,9 +1,9 @@
 """Reports a blocked event loop, and names the plugin that blocks it.
 
-One blocking call stops every turn of every vertical, and the loop itself cannot report it. A thread therefore asks
-the loop for a sign of life and reads the loop's stack if none comes. The thread cannot end the call: Python has no
-safe way to do that. C code that holds the interpreter lock delays the report until the lock is released. Source:
-issue "Trust", section 2.
+One blocking call stops every turn of every vertical, and the loop itself cannot report it. A thread therefore sends a
+request to the loop, and reads the loop's stack if no answer arrives in time. The thread cannot end the call, because
+Python has no safe way to do that. C code that holds the interpreter lock delays the report until the lock is released.
+Source: issue "Trust", section 2.
 """
 
 import sys
@@ -18,9 +18,9 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 EVERY: Final = 0.25
-"""Seconds between two questions; four wake-ups a second cost a thousandth of a core."""
+"""Seconds between two requests. Four wake-ups per second cost a thousandth of a core."""
 PATIENCE: Final = 0.25
-"""Seconds that the loop may take for an answer before it counts as held up."""
+"""Seconds without an answer after which the loop counts as held up."""
 FRAMES_SHOWN: Final = 12
 
 
@@ -39,16 +39,16 @@ class Holder(Struct, frozen=True):
 
 
 class LoopObserver(Protocol):
-    """Is told how the loop fares; must not raise."""
+    """Receives reports about the loop; must not raise."""
 
     def answered(self, seconds: float) -> None:
-        """The loop took so long for its answer. Called in the loop."""
+        """Receive the time that the loop took for an answer. Called in the loop."""
 
     def held_up(self, holder: Holder) -> None:
-        """The loop has not answered in time, and still does not. Called in the watchdog's thread."""
+        """Receive the report that the loop is blocked. Called in the watchdog's thread."""
 
     def released(self, holder: Holder, seconds: float) -> None:
-        """The loop runs again. Called in the loop."""
+        """Receive the report that the loop runs again. Called in the loop."""
 
 
 def holder_of(innermost: FrameType | None, plugins: Mapping[str, str]) -> Holder:
@@ -74,13 +74,13 @@ def holder_of(innermost: FrameType | None, plugins: Mapping[str, str]) -> Holder
 
 
 class LoopWatchdog:
-    """Watches the event loop of the thread that makes it.
+    """Watches the event loop of the thread that creates this object.
 
     Args:
         loop: the running loop of this thread.
-        observer: told of every answer and of every hold-up.
+        observer: receives every answer and every hold-up.
         plugins: names of installed plugins by their top-level module.
-        every: seconds between two questions.
+        every: seconds between two requests.
         patience: seconds until a missing answer is reported.
     """
 
@@ -127,7 +127,7 @@ class LoopWatchdog:
         """Report a hold-up, wait for its end, and report that."""
         holder = holder_of(sys._current_frames().get(self._of_loop), self._plugins)  # noqa: SLF001  the documented way
         if answer.is_set():
-            return  # it ended before the stack was read, which would then blame what came next
+            return  # the call ended before the stack was read; the stack would show, and blame, later code
         self._observer.held_up(holder)
         while not answer.wait(self._every):
             if self._stopped.is_set():
@@ -135,7 +135,7 @@ class LoopWatchdog:
         self._in_loop(self._observer.released, holder, time.monotonic() - asked)
 
     def _in_loop(self, call: Callable[..., object], *given: object) -> bool:
-        """Have the loop call something; return False once the loop is closed."""
+        """Schedule a call in the loop; return False if the loop is closed."""
         try:
             self._loop.call_soon_threadsafe(call, *given)
         except RuntimeError:

@@ -1,7 +1,7 @@
-"""Counters and histograms as plain integers: counting calls, locks and exports nothing.
+"""Counters and histograms as plain integers: counting needs no call of a library, no lock and no export.
 
-An event costs a dict look-up and an addition. `exposition.py` formats the values when a scraper asks. For one event
-loop only.
+An event costs a dict look-up and an addition. `exposition.py` formats the values when a scraper requests them. Only one
+event loop may use these objects.
 """
 
 from bisect import bisect_left
@@ -11,14 +11,14 @@ from typing import Final, TypeVar
 from msgspec import Struct, field
 
 MOST_SERIES: Final = 2000
-"""Label sets of one metric; further ones are counted together, so that no caller can fill the memory."""
+"""The most label sets of one metric. Further ones share a series, so that no caller can exhaust the memory."""
 OTHER: Final = "other"
 
 Labels = tuple[str, ...]
 
 
 class Counter(Struct):
-    """Only rises. `labels` names the parts of each key."""
+    """A value that only rises. `labels` names the parts of each key."""
 
     name: str
     help: str
@@ -31,7 +31,7 @@ class Counter(Struct):
             self.series[()] = 0
 
     def add(self, *key: str, by: float = 1) -> None:
-        """Count."""
+        """Add to the counter."""
         series = self.series
         if key not in series:
             key = bounded(series, key)
@@ -67,7 +67,7 @@ class Histogram(Struct):
         buckets.total += value
 
     def know(self, *key: str) -> None:
-        """Have a series there at 0."""
+        """Create a series at 0."""
         if key not in self.series:
             self._begin(bounded(self.series, key))
 
@@ -76,7 +76,7 @@ class Histogram(Struct):
 
 
 class Gauge(Struct, frozen=True):
-    """A value that is read at each scrape. `rises`: a counter that is kept elsewhere."""
+    """A value that is read at each scrape. `rises`: a counter that another object counts."""
 
     name: str
     help: str
@@ -96,25 +96,25 @@ class Metrics:
         self._metrics: list[Metric] = []
 
     def counter(self, name: str, help_text: str, *labels: str) -> Counter:
-        """Make a counter."""
+        """Create a counter."""
         return self._keep(Counter(name, help_text, labels))
 
     def histogram(self, name: str, help_text: str, bounds: Sequence[float], *labels: str) -> Histogram:
-        """Make a histogram."""
+        """Create a histogram."""
         return self._keep(Histogram(name, help_text, tuple(bounds), labels))
 
     def gauge(self, name: str, help_text: str, read: Callable[[], float]) -> None:
-        """Show one number."""
+        """Add a gauge of one number."""
         self._keep(Gauge(name, help_text, lambda: {(): read()}))
 
     def gauges(self, name: str, help_text: str, read: Callable[[], Mapping[Labels, float]], *labels: str) -> None:
-        """Show a number for each label set."""
+        """Add a gauge with a number for each label set."""
         self._keep(Gauge(name, help_text, read, labels))
 
     def counted_elsewhere(
         self, name: str, help_text: str, read: Callable[[], Mapping[Labels, float]], *labels: str
     ) -> None:
-        """Show a counter for each label set that something else keeps."""
+        """Add a counter for each label set; another object counts them."""
         self._keep(Gauge(name, help_text, read, labels, rises=True))
 
     def total(self, name: str) -> float:
@@ -122,7 +122,7 @@ class Metrics:
         return sum(sum(each.series.values()) for each in self if isinstance(each, Counter) and each.name == name)
 
     def __iter__(self) -> Iterator[Metric]:
-        """Return the metrics in order of making."""
+        """Return the metrics in order of creation."""
         return iter(self._metrics)
 
     def _keep(self, metric: MetricT) -> MetricT:
@@ -131,5 +131,5 @@ class Metrics:
 
 
 def bounded(series: Mapping[Labels, object], key: Labels) -> Labels:
-    """Return `key`, or the overflow key once there are too many."""
+    """Return `key`, or the overflow key if there are too many series."""
     return key if key in series or len(series) < MOST_SERIES else (OTHER,) * len(key)

@@ -267,6 +267,9 @@ DEFINITIONS_ON_RECORD: Final = "definitions.on_record"
 DEFINITION_UNFLAGGED: Final = "definitions.unflagged"
 """A new definition serves no user and cannot be promoted, because its entry names no flag: what to do."""
 
+DEFINITION_CHANGED_MAJOR: Final = "definitions.major_change"
+"""A loaded definition has a major change: its recorded content serves on, the new one waits for a promotion."""
+
 DEFINITIONS_REFUSED: Final = "definitions.refused"
 """A new state of the definitions has errors; the last good one stays."""
 

@@ -10,10 +10,10 @@ from sidecar.observability.metrics import Metrics
 
 
 class RefusalReports:
-    """Counts and logs. Never raises, never waits.
+    """Counts and logs refusals. Never raises, never waits.
 
     Args:
-        metrics: where the counter is kept.
+        metrics: of the process.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -23,7 +23,7 @@ class RefusalReports:
             self._refused.add(cause, by=0)
 
     def refused(self, method: str, cause: str, caller: Caller | None) -> None:
-        """Take note of a refusal; `caller` is None unless the token, or at least its key, was genuine."""
+        """Count and log a refusal. `caller` is None unless the token, or at least its key, was genuine."""
         self._refused.add(cause)
         self._log.warning(
             names.OPERATOR_REFUSED,

@@ -15,7 +15,7 @@ BATCH: Final = 512
 
 @unique
 class Signal(StrEnum):
-    """What kind of thing is sent."""
+    """The kind of an item in the outbox."""
 
     SPANS = "spans"
     LOGS = "logs"
@@ -23,14 +23,14 @@ class Signal(StrEnum):
 
 
 Ship = Callable[[Sequence[Any]], bool]
-"""Sends a batch; says whether the collector took it. Runs in the thread; may wait, may raise."""
+"""Sends a batch; returns whether the collector accepted it. Runs in the thread; may wait and raise."""
 
 
 class Outbox:
-    """The queues.
+    """The queues of telemetry, one for each signal.
 
     Args:
-        most: items that may wait, of each signal.
+        most: the most items in each queue.
     """
 
     def __init__(self, most: int) -> None:
@@ -41,7 +41,7 @@ class Outbox:
         self.news = threading.Event()
 
     def put(self, signal: Signal, item: Any) -> None:
-        """Queue something to be sent; without room it is dropped and counted. From the event loop only."""
+        """Queue an item; drop and count it if the queue is full. Only for the event loop."""
         waiting = self._waiting[signal]
         if len(waiting) >= self._most:
             self._refused[signal] += 1
@@ -51,26 +51,29 @@ class Outbox:
             self.news.set()
 
     def take(self, signal: Signal) -> Sequence[Any]:
-        """Return the next batch; empty if nothing waits. From the thread only."""
+        """Return the next batch; empty if the queue is empty. Only for the thread."""
         waiting = self._waiting[signal]
         return [waiting.popleft() for _ in range(min(BATCH, len(waiting)))]
 
     def failed(self, signal: Signal, count: int) -> None:
-        """Count what the collector did not accept. From the thread only: two counters, so that none needs a lock."""
+        """Count items that the collector did not accept. Only for the thread.
+
+        Loop and thread have separate counters, so that neither needs a lock.
+        """
         self._failed[signal] += count
 
     def dropped(self) -> Mapping[tuple[str, ...], float]:
-        """Return how much was lost, by signal."""
+        """Return the number of lost items by signal."""
         return {(signal.value,): float(self._refused[signal] + self._failed[signal]) for signal in Signal}
 
 
 class OutboxWorker:
-    """The thread.
+    """The thread that empties the outbox.
 
     Args:
-        ship: what sends each signal.
+        ship: the function that sends each signal.
         interval: seconds between two rounds.
-        on_contact: told when the collector stops taking things, and when it takes them again.
+        on_contact: called when the collector stops accepting items, and when it accepts them again.
     """
 
     def __init__(
@@ -82,15 +85,15 @@ class OutboxWorker:
         self._on_contact = on_contact
         self._in_contact = True
         self._closing = False
-        # A daemon: whatever it waits for, it does not keep the process from ending.
+        # A daemon thread cannot prevent the end of the process, even if it waits for a collector.
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self, seconds: float) -> None:
-        """Send what waits, for so long at most. Waits: not for the event loop."""
+        """Send the queued items for at most this time. Blocks, so it must not be called in the event loop."""
         self._closing = True
         self._outbox.news.set()
         self._thread.join(seconds)
@@ -99,18 +102,20 @@ class OutboxWorker:
         while True:
             self._outbox.news.wait(self._interval)
             self._outbox.news.clear()
-            closing = self._closing  # before the round: whatever was put before the end goes with it
+            closing = (
+                self._closing
+            )  # read before the round, so that the last round includes every item that was queued before the end
             for signal in self._ship:
                 self._round(signal)
             if closing:
                 return
 
     def _round(self, signal: Signal) -> None:
-        """Send what waits; after a failure the rest waits for the next round."""
+        """Send the queued items of a signal; after a failure, the others wait for the next round."""
         while batch := self._outbox.take(signal):
             try:
                 taken = self._ship[signal](batch)
-            except Exception:  # noqa: BLE001  the border to foreign code: one bad item must not end the thread
+            except Exception:  # noqa: BLE001  foreign code may raise anything; one bad item must not end the thread
                 taken = False
             if not taken:
                 self._outbox.failed(signal, len(batch))

@@ -8,10 +8,10 @@ from sidecar.observability.logging import StructuredLog
 
 
 class Readiness:
-    """Ready while nothing stands against it.
+    """Ready while there is no reason against it.
 
     Args:
-        on_change: told whenever it becomes ready or stops being so; must not raise or block.
+        on_change: called with the new state after each change; must not raise or block.
     """
 
     def __init__(self, on_change: Callable[[bool], None]) -> None:
@@ -23,7 +23,7 @@ class Readiness:
 
     @property
     def ready(self) -> bool:
-        """Whether new turns are taken."""
+        """Whether new turns are accepted."""
         return not self._against
 
     @property
@@ -33,7 +33,7 @@ class Readiness:
 
     @property
     def attention(self) -> tuple[str, ...]:
-        """What needs attention although turns are taken, one sentence each."""
+        """Problems that an operator should look at although turns are accepted, one sentence each."""
         return tuple(sentence for read in self._concerns for sentence in read())
 
     def block(self, what: str, why: str) -> None:
@@ -43,21 +43,21 @@ class Readiness:
         self._tell(before)
 
     def clear(self, what: str) -> None:
-        """Take something back; what never stood is ignored."""
+        """Remove a reason against readiness. Unknown reasons are ignored."""
         before = self.ready
         self._against.pop(what, None)
         self._tell(before)
 
     def section(self, name: str, read: Callable[[], Any]) -> None:
-        """Show more under `name`; `read` is called for each request and returns a JSON value."""
+        """Add a section to `/readyz`. `read` is called for each request and returns a JSON value."""
         self._sections[name] = read
 
     def watch(self, read: Callable[[], Iterable[str]]) -> None:
-        """Let `read` say what needs attention, one sentence each; it is called for each request and must not block."""
+        """Add a source of `attention`: `read` is called for each request, and must not block."""
         self._concerns.append(read)
 
     def detail(self) -> dict[str, Any]:
-        """Return everything, for `/readyz`."""
+        """Return all details for `/readyz`."""
         shown = {"ready": self.ready, "against": self.against, "attention": self.attention}
         return shown | {name: read() for name, read in self._sections.items()}
 

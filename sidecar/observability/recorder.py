@@ -1,4 +1,4 @@
-"""The port `Recorder`: turns reports of operations into counts and log lines."""
+"""The port `Recorder`: counts and logs reports of operations."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -25,11 +25,11 @@ INCIDENT_WORDS: Final[Mapping[str, str]] = {
         "no principal in the envelope: is this an envelope at all? No user is confirmed, so it was withheld"
     )
 }
-"""By `WithholdReason`, as text: importing the envelopes would slow every start."""
+"""By `WithholdReason`, as plain strings: an import of the envelopes would slow down every start."""
 FAST: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
-"""Bounds in seconds for what the sidecar does itself: half a millisecond to a second."""
+"""Bounds in seconds for the sidecar's own work: half a millisecond to a second."""
 SLOW: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 90.0, 120.0)
-"""Bounds in seconds for what models and data services do: ten milliseconds to two minutes."""
+"""Bounds in seconds for the work of models and data services: ten milliseconds to two minutes."""
 FEW: Final = (0.0, 1.0, 2.0)
 SUB_AGENTS: Final = tuple(float(number) for number in range(11))
 TURNS: Final = (1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 50.0, 100.0)
@@ -41,11 +41,11 @@ ALERTING: Final = (
     *("tombstone_not_kept", "tombstones_damaged", "stop_not_recorded", "audit_sink_failed", "many_cohorts"),
     *("gate_unavailable", "gate_not_believed"),
 )
-"""Anomalies that alert rules look at; they are there at 0 from the start, so that the first one counts."""
+"""Anomalies with alert rules. Their series begin at 0 at the start, so that the first anomaly is a visible rise."""
 UNKNOWN_TYPES: Final = 1000
-"""Slots and types that are warned of; what comes after so many different ones is counted only."""
+"""The most pairs of slot and type with a warning. Further ones are only counted."""
 BEGINNINGS: Final = 1000
-"""Beginnings of prompts that are remembered; providers forget them within minutes to hours."""
+"""The most stored beginnings of prompts. Providers drop cached beginnings within minutes to hours."""
 NO_TYPE: Final = "progress in prose, not a typed identifier"
 REPORTS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
@@ -54,8 +54,8 @@ class MeasuringRecorder(ScoreReports):
     """Counts in plain integers and logs decisions, incidents and anomalies. Never raises, never waits.
 
     Args:
-        metrics: where the counters are kept.
-        error_emit: whether failures of sub-agents are events, too.
+        metrics: of the process.
+        error_emit: whether failures of sub-agents are also logged as events.
     """
 
     def __init__(self, metrics: Metrics, *, error_emit: bool = False) -> None:
@@ -149,42 +149,42 @@ class MeasuringRecorder(ScoreReports):
             self._prefixes.add(prefix, by=0)
 
     def child_settled(self, slot: str, outcome: str, axis: int, seconds: float) -> None:
-        """Count one call that was run and came to its outcome."""
+        """Count one call that ran and has its outcome."""
         self._child_seconds.observe(seconds, slot, outcome)
         if axis:
             self._child_failures.add(slot, str(int(axis)))
             self._emit_error(slot, int(axis), is_final=True)
 
     def call_settled(self, slot: str, definition_id: str, arm: str, outcome: str, reason: str) -> None:
-        """Count one call by who served it, its outcome and the reason for it."""
+        """Count one call by its definition, outcome and reason."""
         self._calls.add(slot, definition_id, arm, outcome, reason)
 
     def attempt_repeated(self, slot: str) -> None:
-        """Count a failed attempt that is made again. Source: PC2-D-52."""
+        """Count a failed attempt that is repeated. Source: PC2-D-52."""
         self._retries.add(slot)
         self._emit_error(slot, int(Axis.EXECUTION), is_final=False)
 
     def tokens_used(self, slot: str, usage: Usage) -> None:
-        """Count the tokens of one attempt; without reported cache tokens there is no series for them."""
+        """Count the tokens of one attempt. Cache tokens have no series before one attempt reports them."""
         self._tokens.add(slot, "input", by=usage.input_tokens)
         self._tokens.add(slot, "output", by=usage.output_tokens)
         if usage.cached_input_tokens is not None:
             self._tokens.add(slot, "cached", by=usage.cached_input_tokens)
 
     def money_spent(self, slot: str, definition_id: str, arm: str, cost: int | None) -> None:
-        """Count what one attempt cost; one whose cost is unknown is counted as that."""
+        """Count the cost of one attempt, or count an attempt of unknown cost."""
         if cost is None:
             self._unpriced.add(slot, definition_id)
         else:
             self._money.add(slot, definition_id, arm, by=cost / UNITS_OF_USD)
 
     def _emit_error(self, slot: str, axis: int, *, is_final: bool) -> None:
-        """Nothing else may ever be on this event: no enricher, no user, no text. Source: PC2-D-53, TN-32."""
+        """Log a failure. The event must never contain an enricher, a user or a text. Source: PC2-D-53, TN-32."""
         if self._error_emit:
             self._always.info(names.ERROR_EMIT, "a sub-agent failed", sub_agent_id=slot, axis=axis, is_final=is_final)
 
     def turn_bound(self, compaction_due: str, turns: int | None, estimated_tokens: int | None) -> None:
-        """Count one turn that was bound, and how long its episode has become."""
+        """Count one bound turn, and the length of its episode."""
         self._compaction.add(str(compaction_due))
         if turns is not None and estimated_tokens is not None:
             self._episode_turns.observe(turns)
@@ -231,7 +231,7 @@ class MeasuringRecorder(ScoreReports):
         self._always.info(names.ROUTING_DECISION, "the turn has ended", **fields)
 
     def _time_of_turn(self, record: RoutingRecord, distinct: int, starts: Sequence[datetime]) -> None:
-        """Measure the orchestrator's time, as far as it is visible here. Source: PC1-OBS-2."""
+        """Measure the orchestrator's time as far as the sidecar can see it. Source: PC1-OBS-2."""
         took = (record.ended_at - record.bound_at).total_seconds()
         self._turn_seconds.observe(took, FAN_OUTS[min(distinct, 2)])
         if not starts:
@@ -249,7 +249,7 @@ class MeasuringRecorder(ScoreReports):
         self._decisions.add(slot, decision)
 
     def status_unknown(self, slot: str, event_type: str) -> None:
-        """Warn once for each slot and type; text that is no identifier is not repeated, since it may be a user's."""
+        """Warn once for each slot and type. A type that is no identifier is not logged: it may be text of a user."""
         shown = event_type if TYPE_FORM.match(event_type) else ""
         if (slot, shown) in self._unknown_types or len(self._unknown_types) >= UNKNOWN_TYPES:
             return
@@ -280,7 +280,7 @@ class MeasuringRecorder(ScoreReports):
         self._effects.add(slot, tool_id, str(result))
 
     def principal_mismatch(self, slot: str, tool_id: str, child_id: str) -> None:
-        """Raise the security alert; the line in the log is `security_incident`'s. Source: PC2-FR-12d."""
+        """Count for the security alert. `security_incident` writes the line of the log. Source: PC2-FR-12d."""
         self._principal.add(names.CONSUMER)
 
     def security_incident(self, slot: str, tool_id: str, child_id: str, reason: str) -> None:
@@ -295,6 +295,6 @@ class MeasuringRecorder(ScoreReports):
         self._version.add(names.CONSUMER)
 
     def anomaly(self, kind: str, detail: str, about: Mapping[str, str] = NOTHING_MORE) -> None:
-        """Log and count something that should not happen."""
+        """Log and count an unexpected event."""
         self._anomalies.add(kind)
         self._log.warning(names.ANOMALY, detail, kind=kind, **about)

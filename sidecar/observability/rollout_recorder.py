@@ -1,4 +1,4 @@
-"""The port `RolloutRecorder`: turns reports of rollouts into counts. The audit itself goes to its sinks."""
+"""The port `RolloutRecorder`: counts reports of rollouts. The audit itself goes to its sinks."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from sidecar.core.definitions.files.names import SUBAGENT_FLAG_PREFIX
-from sidecar.core.rollout.definition_changes import PendingPromotion
+from sidecar.core.rollout.definition_changes import MajorChange, PendingPromotion
 from sidecar.core.rollout.events import TransitionEvent
 from sidecar.observability import names, rollout_names
 from sidecar.observability.logging import StructuredLog
@@ -15,19 +15,19 @@ from sidecar.observability.metrics import Labels, Metrics
 from sidecar.operations.process.rollout_assembly import RolloutOperations
 
 ROLLBACK_BOUNDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-"""Seconds: the bind that follows at once, the budget of 5 minutes, and twice that. Source: PF1-NFR-2."""
+"""Seconds, from a bind that follows immediately to twice the budget of 5 minutes. Source: PF1-NFR-2."""
 
 
 GATES: Final = ("pre_merge", "pre_ramp", "pre_full")
-"""Those of the platform; a gate that a policy adds is counted from its first no on."""
+"""The platform's gates. The series of a gate that a policy adds begins with its first refusal."""
 
 
 class MeasuringRolloutRecorder:
     """Counts in plain integers. Never raises, never waits.
 
     Args:
-        metrics: where the counters are kept.
-        anomaly: logs and counts what should not happen: of the recorder of everything else.
+        metrics: of the process.
+        anomaly: the method of the general recorder, which logs and counts unexpected events.
     """
 
     def __init__(self, metrics: Metrics, anomaly: Callable[[str, str], None]) -> None:
@@ -55,24 +55,28 @@ class MeasuringRolloutRecorder:
         self._transitions.add(event.subagent_id, event.source_state, event.target_state, event.trigger)
 
     def gate_failed(self, definition_id: str, gate: str) -> None:
-        """Count a gate's no. Source: PF1-OBS-2."""
+        """Count a refusal of a gate. Source: PF1-OBS-2."""
         self._gates.add(definition_id, gate)
 
-    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion]) -> None:
-        """Log that binds use a state of the definitions, and which of them serve no user yet."""
+    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion], major: Sequence[MajorChange]) -> None:
+        """Log that binds use a version of the definitions, and which of its definitions serve no user yet."""
+        for each in major:
+            fields = {"definition_id": each.definition_id, "slot": each.slot}
+            digests = {"serving": each.serving, "loaded": each.loaded}
+            self._log.warning(names.DEFINITION_CHANGED_MAJOR, _major(each), **fields, **digests)
         if not waiting:
             self._log.info(names.DEFINITIONS_ON_RECORD, "binds follow the definitions", version=version, waiting=[])
             return
         text = (
             "binds use the definitions; these sub-agents serve no user until an operator promotes and ramps them "
-            "(`sidecar subagent promote`, which needs operators.keys; see docs/lifecycle.md)"
+            "(`sidecar subagent promote`, as an operator with a key in operators.keys)"
         )
         ids = [each.definition_id for each in waiting]
         self._log.warning(names.DEFINITIONS_ON_RECORD, text, version=version, waiting=ids)
-        for each in waiting:
-            if each.needs_flag:
+        for one in waiting:
+            if one.needs_flag:
                 self._log.warning(
-                    names.DEFINITION_UNFLAGGED, _unflagged(each), definition_id=each.definition_id, slot=each.slot
+                    names.DEFINITION_UNFLAGGED, _unflagged(one), definition_id=one.definition_id, slot=one.slot
                 )
 
     def known(self, definition_id: str) -> None:
@@ -87,19 +91,30 @@ class MeasuringRolloutRecorder:
         self._kills.add(definition_id)
 
     def rolled_back(self, definition_id: str, seconds: float) -> None:
-        """Note how long a rollback took until a bind showed it. Source: PF1-OBS-4."""
+        """Measure the time from a rollback to the first bind that uses it. Source: PF1-OBS-4."""
         self._rollbacks.observe(seconds, definition_id)
 
     def anomaly(self, kind: str, detail: str) -> None:
-        """Log and count something that should not happen, and note its kind on the span of the call that met it."""
+        """Log and count an unexpected event, and add its kind to the span of the present call."""
         self._anomaly(kind, detail)
-        traces = sys.modules.get("opentelemetry.trace")  # without it there is no span, and it takes long to load
+        # Not imported: the module takes long to load, and if it is not loaded, there is no span.
+        traces = sys.modules.get("opentelemetry.trace")
         if traces is not None:
             traces.get_current_span().add_event(names.ANOMALY, {"kind": kind})
 
 
+def _major(each: MajorChange) -> str:
+    """Log what serves after a major change in place, and how the new content can."""
+    new = each.loaded.rpartition(":")[2][:8]
+    return (
+        f"{each.definition_id} (slot {each.slot}) changed in a major way (model, tools or prompt blocks): the recorded "
+        f"card (digest {each.serving}) still serves; the new one ({each.loaded}) is in {each.state} and serves no user "
+        f"before `sidecar subagent promote {each.definition_id} --digest {new} --reason …`, then a ramp with --digest"
+    )
+
+
 def _unflagged(each: PendingPromotion) -> str:
-    """Log how a new definition without a flag can be served."""
+    """Return the advice how a new definition without a flag can be served."""
     name, why = each.definition_id, "--reason …"
     return (
         f"{name} (slot {each.slot}) is new and its entry names no flag: it serves no user, and no step can promote it. "
@@ -119,7 +134,7 @@ class ShownGauge(Struct, frozen=True):
 
 
 def show_rollout(metrics: Metrics, gauges: Iterable[ShownGauge]) -> None:
-    """Set the gauges to the present state."""
+    """Add the gauges to the metrics."""
     for each in gauges:
         metrics.gauges(each.name, each.help, each.read, *each.labels)
 

@@ -8,7 +8,7 @@ from sidecar.core.identifiers import TOOL_PREFIX
 
 
 def routing_fields(record: RoutingRecord) -> dict[str, Any]:
-    """Return everything of the record; it holds nothing that a user or a sub-agent wrote."""
+    """Return all fields of the record. None of them contains text of a user or a sub-agent."""
     cohort, called = record.cohort, record.called
     return {
         "turn_id": record.turn_id,

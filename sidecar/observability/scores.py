@@ -9,7 +9,7 @@ from sidecar.observability.metrics import OTHER, Metrics
 
 BOUNDS: Final = tuple(tenth / 10 for tenth in range(11))
 MOST_NAMES: Final = 50
-"""Names of scores with series of their own: clients choose them."""
+"""The most names of scores with their own series. Clients choose the names, so there must be a limit."""
 
 
 class ScoreReports:
@@ -23,7 +23,7 @@ class ScoreReports:
         )
 
     def score_recorded(self, score: Score, call: ScoredCall) -> None:
-        """Count a score and write the event. The explanation is content: it is only in the record."""
+        """Count a score and log the event. The explanation is content of a user, so it is only in the record."""
         source, shown = score.source.name.lower(), score.name
         if shown not in self._score_names:
             if len(self._score_names) < MOST_NAMES:

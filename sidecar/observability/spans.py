@@ -33,7 +33,7 @@ Clean = Callable[[str], str]
 
 
 class RecordedSpan:
-    """A span, seen through the ports."""
+    """A span as the ports define it."""
 
     def __init__(self, span: Span, tracestate: str, clean: Clean) -> None:
         self._span = span
@@ -42,7 +42,7 @@ class RecordedSpan:
         self.context = TraceContext(f"00-{made.trace_id:032x}-{made.span_id:016x}-{made.trace_flags:02x}", tracestate)
 
     def end(self, failure: str = "", **attributes: str | int) -> None:
-        """End it, failed if `failure` is not empty."""
+        """End the span; it failed if `failure` is not empty."""
         if failure:
             self._span.set_attribute(span_names.ERROR_TYPE, failure)
             self._span.set_status(Status(StatusCode.ERROR))
@@ -73,13 +73,13 @@ class _Tool(RecordedSpan):
 
 
 class SampledSpans:
-    """Makes the spans. No attribute holds a user, a prompt, an answer or a payload.
+    """Creates the spans. No attribute contains a user, a prompt, an answer or a payload.
 
     Args:
-        tracer: samples everything: whether a trace is sampled is decided here, before anything is made.
-        ratio: share of dispatches sampled whose client sent no context.
+        tracer: samples everything, because this class decides about sampling before it creates a span.
+        ratio: sampled share of the dispatches whose client sent no context.
         chance: returns a number from 0 up to 1.
-        clean: takes secrets out of a text.
+        clean: redacts secrets in a text.
     """
 
     def __init__(self, tracer: Tracer, ratio: float, chance: Callable[[], float], clean: Clean) -> None:

@@ -44,11 +44,11 @@ Metadata = Iterable[tuple[str, str | bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """What makes spans of calls.
+    """Creates the spans of calls.
 
     Attributes:
-        interceptor: for every gRPC server; leaves out session lanes, whose span would last as long as they do.
-        operation: makes the span of one operation of a lane, as the interceptor makes those of calls.
+        interceptor: for every gRPC server. It skips session lanes, whose span would last as long as the lane.
+        operation: creates the span of one operation of a lane, like the interceptor for calls.
     """
 
     interceptor: grpc.aio.ServerInterceptor
@@ -61,7 +61,7 @@ class Tracing:
 
 
 def make_tracing(settings: TelemetrySettings, outbox: Outbox | None) -> Tracing:
-    """Return the instrumentation; without an outbox, spans go to the log."""
+    """Return the instrumentation. Without an outbox, spans go to the log."""
     processor = SimpleSpanProcessor(LoggedSpans()) if outbox is None else OutboxSpans(outbox)
     provider = provider_of(ParentBased(TraceIdRatioBased(settings.trace_ratio)), sender(), processor)
     make: Callable[..., grpc.aio.ServerInterceptor] = SpansOfWrittenStreams
@@ -75,32 +75,35 @@ def is_not_lane(details: grpc.HandlerCallDetails) -> bool:
 
 
 def sender() -> Resource:
-    """Return the resource of this process, under a name of its own."""
+    """Return the resource of this process, with its own service name."""
     return Resource.create({SERVICE_NAME: SERVICE, INSTANCE: secrets.token_hex(8)})
 
 
 def provider_of(sampler: Sampler, resource: Resource, processor: SpanProcessor) -> TracerProvider:
-    """Return a provider that nothing else in the process knows of."""
+    """Return a provider that no other code in the process uses."""
     provider = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(processor)
     return provider
 
 
 class OutboxSpans(SpanProcessor):
-    """Lets ended spans wait to be sent."""
+    """Queues ended spans for the collector."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Take one that is sampled."""
+        """Queue an ended span if it is sampled."""
         context = span.get_span_context()
         if context is not None and context.trace_flags.sampled:
             self._outbox.put(Signal.SPANS, span)
 
 
 class SpansOfWrittenStreams(OpenTelemetryAioServerInterceptor):
-    """OpenTelemetry's interceptor, for streams that are written: its own iterates over them, and fails every one."""
+    """OpenTelemetry's interceptor for handlers that write to a stream.
+
+    The original iterates over the handler's result instead, so that every such call fails.
+    """
 
     def _intercept_aio_server_stream(
         self, behavior: Callable[[bytes, Any], Awaitable[None]], handler_call_details: grpc.HandlerCallDetails
@@ -119,14 +122,14 @@ class SpansOfWrittenStreams(OpenTelemetryAioServerInterceptor):
 
 
 class SpansOfOperations:
-    """Makes a span of each operation of a session lane, with the names and attributes of a call's."""
+    """Creates a span for each operation of a session lane, with the names and attributes of a call's span."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
     @contextmanager
     def __call__(self, method: str, metadata: Metadata) -> Iterator[Callable[[StatusCode, str], None]]:
-        """Start the span of one operation; yields a function that sets its status, unless that is OK."""
+        """Start the span of one operation; yield a function that sets its status if that is not OK."""
         service, name = method.lstrip("/").split("/", 1)
         attributes: dict[str, str | int] = {
             RPC_SYSTEM: "grpc",
@@ -147,13 +150,13 @@ class SpansOfOperations:
 
 
 class LoggedSpans(SpanExporter):
-    """Writes each sampled span to the log; that only puts a record into a queue."""
+    """Writes each sampled span to the log, which only queues it."""
 
     def __init__(self) -> None:
         self._log = StructuredLog(ALWAYS)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Write them."""
+        """Write the spans."""
         for span in spans:
             context = span.get_span_context()
             parent = span.parent

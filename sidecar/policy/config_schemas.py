@@ -1,4 +1,4 @@
-"""Compiles the JSON schema of a plugin's settings: nothing is fetched, patterns are linear, no value is shown."""
+"""Compiles the JSON schema of a plugin's settings. Fetches nothing, uses linear patterns, and hides values."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -11,12 +11,12 @@ HIDDEN: Final = "the value"
 
 
 def compiled(schema: Mapping[str, Any]) -> "jsonschema_rs.Validator":
-    """Return a validator whose messages show no value.
+    """Return a validator whose messages contain no value.
 
     Raises:
-        ValueError: it is not JSON schema, or it refers to something outside itself.
+        ValueError: the schema is no JSON schema, or it refers to another document.
     """
-    import jsonschema_rs  # noqa: PLC0415  many a start has no schema to compile
+    import jsonschema_rs  # noqa: PLC0415  most starts have no schema to compile
 
     options = jsonschema_rs.RegexOptions()
     return jsonschema_rs.validator_for(to_plain(schema), mask=HIDDEN, offline=True, pattern_options=options)

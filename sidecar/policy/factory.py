@@ -43,47 +43,47 @@ SECTION: Final[Mapping[PluginKind, str]] = {
 
 
 HARMLESS: Final = frozenset({"$defs", "additionalProperties", "description", "properties", "required", "title", "type"})
-"""Keywords that refuse no empty object, `required` if it is empty."""
+"""Keywords of JSON schema that accept an empty object; `required` only if its list is empty."""
 
 
 def make_flag_backend(spec: FlagBackendSpec, settings: Mapping[str, Any]) -> FlagBackend:
-    """Make a flag backend. Raises `PluginProblem` if the settings or the factory are wrong."""
+    """Create a flag backend. Raises `PluginProblem` if the settings or the factory are wrong."""
     return _configured(spec, spec.factory, settings, "fetch", "changed", "close")
 
 
 def make_runner(spec: RunnerSpec, config: RunnerConfig) -> Runner:
-    """Make a runner for one target. Raises `PluginProblem` if the settings or the factory are wrong."""
+    """Create a runner for one target. Raises `PluginProblem` if the settings or the factory are wrong."""
     checked = replace(config, settings=checked_settings(spec, config.settings))
     return _made(spec, lambda: spec.factory(checked), ("run", "close"))
 
 
 def make_connector(spec: ConnectorSpec, settings: Mapping[str, Any]) -> Connector:
-    """Make a connector. Raises `PluginProblem` if the settings or the factory are wrong."""
+    """Create a connector. Raises `PluginProblem` if the settings or the factory are wrong."""
     return _configured(spec, spec.factory, settings, "enrich", "close")
 
 
 def make_episode_memory(spec: EpisodeMemorySpec, settings: Mapping[str, Any]) -> EpisodeMemory:
-    """Make an episode memory. Raises `PluginProblem` if the settings or the factory are wrong."""
+    """Create an episode memory. Raises `PluginProblem` if the settings or the factory are wrong."""
     return _configured(spec, spec.factory, settings, "append", "read", "own_turns", "size", "write_summary", "close")
 
 
 def make_gate_client(spec: GateClientSpec, settings: Mapping[str, Any]) -> GateClient:
-    """Make a gate client. Raises `PluginProblem` if the settings or the factory are wrong."""
+    """Create a gate client. Raises `PluginProblem` if the settings or the factory are wrong."""
     return _configured(spec, spec.factory, settings, "ask", "close")
 
 
 def make_lifecycle_policy(spec: LifecyclePolicySpec, settings: Mapping[str, Any]) -> LifecyclePolicy:
-    """Make a lifecycle policy. Raises `PluginProblem` if the settings or the factory are wrong."""
+    """Create a lifecycle policy. Raises `PluginProblem` if the settings or the factory are wrong."""
     return _configured(spec, spec.factory, settings, "check")
 
 
 def make_audit_sink(spec: AuditSinkSpec, settings: Mapping[str, Any]) -> AuditSink:
-    """Make an audit sink. Raises `PluginProblem` if the settings or the factory are wrong."""
+    """Create an audit sink. Raises `PluginProblem` if the settings or the factory are wrong."""
     return _configured(spec, spec.factory, settings, "take", "close")
 
 
 def make_plugin(spec: PluginSpec, settings: Mapping[str, Any]) -> object:
-    """Make whatever a descriptor describes, to see whether that can be done; a runner for its default target.
+    """Create the object of a descriptor to check that this succeeds; a runner is created for its default target.
 
     Raises:
         PluginProblem: the settings or the factory are wrong.
@@ -94,15 +94,16 @@ def make_plugin(spec: PluginSpec, settings: Mapping[str, Any]) -> object:
 
 
 def needs_settings(spec: PluginSpec) -> bool:
-    """Say whether it cannot be made without any."""
+    """Return whether the plugin cannot be created without settings."""
     return not compiled(spec.config_schema).is_valid({})
 
 
 def checked_settings(spec: PluginSpec, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of the settings that the plugin may keep, without `plugin`, which is not one of its own.
+    """Return a copy of the settings for the plugin, without the key `plugin`, which is not one of its settings.
 
     Raises:
-        PluginProblem: they do not fit `spec.config_schema`; names every problem, and no value, which may be a secret.
+        PluginProblem: the settings do not match `spec.config_schema`. The text names every problem but no value, which
+            may be a secret.
     """
     section = section_of(spec)
     copied: dict[str, Any] = to_plain(settings)
@@ -161,7 +162,7 @@ def _sentence(section: str, error: "jsonschema_rs.ValidationError") -> str:
 
 
 def _takes_nothing(schema: Mapping[str, Any]) -> bool:
-    """Say, without the library that compiles schemas, that no settings at all fit; no: it has to look."""
+    """Return whether a schema surely accepts an empty object, without loading the library that compiles schemas."""
     return schema.get("type") == "object" and not schema.get("required") and schema.keys() <= HARMLESS
 
 

@@ -17,13 +17,13 @@ ERRNO_OF_TEXT: Final[Mapping[str, str]] = {
     "Connection reset by peer": "ECONNRESET",
     "Broken pipe": "EPIPE",
 }
-"""The gRPC library passes the system's error on in words only, at the end of a status's message."""
+"""The gRPC library reports the system's error only as text, at the end of a status message."""
 GRPC_ADDRESS: Final = re.compile(r"last error: [A-Z_]+: ([!-~]{1,256}): ")
 MOST_CAUSES: Final = 16
 
 
 def errno_of(error: BaseException) -> str:
-    """Return the name of the first errno among an exception and what it was raised from; empty if there is none."""
+    """Return the name of the first errno in an exception and its causes; empty if there is none."""
     found: BaseException | None = error
     for _ in range(MOST_CAUSES):
         if found is None:
@@ -36,13 +36,13 @@ def errno_of(error: BaseException) -> str:
 
 
 def grpc_fault(target: str, status: str, text: str, setting: str) -> Fault:
-    """Return the fault behind a gRPC status that was not the peer's own.
+    """Return the fault behind a gRPC status that gRPC itself, not the peer, created.
 
     Args:
-        target: as configured.
-        status: its code, such as `UNAVAILABLE`.
-        text: its message, as the gRPC library wrote it.
-        setting: where the target is configured.
+        target: the configured target.
+        status: the code of the status, such as `UNAVAILABLE`.
+        text: the message of the gRPC library.
+        setting: the setting that contains the target.
     """
     errno = ERRNO_OF_TEXT.get(text.rpartition(": ")[2], "")
     address = GRPC_ADDRESS.search(text)

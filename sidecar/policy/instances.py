@@ -1,8 +1,8 @@
 """Instances: plugins with their own settings, each referred to by a name.
 
 `[gates.rewards]` with `plugin = "http"` is an instance of the gate client `http`. It is registered under its own name
-with the descriptor of its plugin. Everything that is made from the descriptor, and everything that reports on it,
-therefore uses the instance's name. A plugin that needs no settings can be chosen by its own name, without a section.
+with the descriptor of its plugin. Objects that are created from the descriptor, and reports about them, therefore use
+the instance's name. A plugin that needs no settings can be selected by its own name, without a section.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from sidecar.policy.problems import PluginProblem, choices_for
 from sidecar.policy.specs import PluginSpec
 
 Sections = Mapping[PluginKind, Mapping[str, Mapping[str, Any]]]
-"""The settings of instances, by kind and name of the instance; `plugin` among them."""
+"""The settings of instances, by kind and name of the instance, including the key `plugin`."""
 
 NAME_RULE: Final = "use 1 to 60 lower-case letters, digits, `-` or `_`, not beginning with a sign"
 
@@ -85,7 +85,7 @@ def _instance(host: PluginHost, kind: PluginKind, name: str, section: Mapping[st
 
 
 def _no_plugin_named(kind: PluginKind, name: str, known: tuple[str, ...]) -> PluginProblem:
-    """Refuse a section without `plugin`, which is also how sections were written before there were instances."""
+    """Refuse a section without `plugin`. Settings files from before instances existed have such sections."""
     section = f"[{SECTION[kind]}.{name}]"
     if name in known:
         told = f'write `plugin = "{name}"` as the first line of {section}'

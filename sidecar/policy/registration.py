@@ -25,14 +25,14 @@ REMEDY: Final = "correct the plugin, or take it out of plugins.enabled"
 
 
 class _MarkedHooks(pluggy.PluginManager):
-    """Looks closer only at what may be a hook: a look at each name of each module took a twentieth of a start."""
+    """Inspects only names that may be hooks. To inspect every name of each module took a twentieth of the start."""
 
     def parse_hookspec_opts(self, module_or_class: Any, name: str) -> HookspecOpts | None:
-        """Return the mark of a specification; None if it is none."""
+        """Return the mark of a specification; None if the name is no specification."""
         return super().parse_hookspec_opts(module_or_class, name) if name.startswith(HOOK_PREFIX) else None
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> HookimplOpts | None:
-        """Return the mark of a hook; None if it is none, as what is no function cannot be one in a module."""
+        """Return the mark of a hook; None if the name is no hook. In a module, only functions can be hooks."""
         if inspect.ismodule(plugin) and not inspect.isroutine(vars(plugin).get(name)):
             return None
         return super().parse_hookimpl_opts(plugin, name)
@@ -41,11 +41,12 @@ class _MarkedHooks(pluggy.PluginManager):
 def register(plugin: object, label: str, where: str) -> tuple[PluginSpec, ...]:
     """Register one plugin under `label` and return the descriptors it offers.
 
-    It gets a plugin manager of its own, so that a plugin that fails half-way leaves nothing behind and none can reach
-    another's hooks.
+    Each plugin gets its own plugin manager, so that a plugin that fails half-way leaves nothing registered, and no
+    plugin can reach the hooks of another one.
 
     Raises:
-        PluginProblem: it implements nothing, a misspelt or unmarked hook, a wrapper, or an answer of a wrong kind.
+        PluginProblem: the plugin implements no hook, a misspelt or unmarked hook or a wrapper, or a hook returns a
+            wrong type.
     """
     if isinstance(plugin, type):
         raise PluginProblem(
@@ -65,7 +66,7 @@ def register(plugin: object, label: str, where: str) -> tuple[PluginSpec, ...]:
 
 
 def _check_hook(caller: pluggy.HookCaller, where: str) -> None:
-    """Refuse what pluggy permits: hooks without a caller, and wrappers."""
+    """Refuse two things that pluggy permits: hooks without a caller, and wrappers."""
     if caller.name not in SPEC_TYPES:
         raise _no_such_hook(caller.name, where)
     if any(impl.wrapper or impl.hookwrapper for impl in caller.get_hookimpls()):
@@ -102,7 +103,7 @@ def _no_such_hook(name: str, where: str) -> PluginProblem:
 
 
 def _answers(hook: str, caller: pluggy.HookCaller, where: str) -> Sequence[PluginSpec]:
-    """Ask each implementation of a hook by itself and return the checked answers."""
+    """Call each implementation of a hook separately and return the checked results."""
     found: list[PluginSpec] = []
     for impl in caller.get_hookimpls():
         answer = guarded(impl.function, doing=f"hook `{hook}`", where=where, remedy=REMEDY)
@@ -133,7 +134,7 @@ def _checked_answer(hook: str, answer: object, where: str) -> Sequence[PluginSpe
 
 
 def _check_spec(spec: PluginSpec, where: str) -> None:
-    """Refuse a descriptor that does not say what it must."""
+    """Refuse an incomplete descriptor."""
     problem = _problem_with(spec)
     if problem is not None:
         raise PluginProblem(f"{spec.kind} {spec.name!r}: {problem}", where=where, remedy="correct the descriptor")
@@ -154,7 +155,7 @@ def _check_spec(spec: PluginSpec, where: str) -> None:
 
 
 def _problem_with(spec: PluginSpec) -> str | None:
-    """Say what is wrong with a descriptor's parts; a plugin may have put anything there."""
+    """Return the problem with a descriptor's fields, which a plugin may have set to any object."""
     parts: Mapping[str, Any] = {name: getattr(spec, name) for name in spec.__struct_fields__}
     if not isinstance(parts["name"], str) or not DEFINITION_SIDE.match(parts["name"]):
         return "its name must be 1 to 60 lower-case letters, digits, `-` or `_`, not beginning with a sign"

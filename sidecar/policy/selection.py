@@ -1,4 +1,4 @@
-"""Chooses plugins by name: the platform's default, and per vertical what differs. Source: DESIGN section 9."""
+"""Selects plugins by name: the platform's default, and differences for each vertical. Source: DESIGN section 9."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -23,7 +23,7 @@ from sidecar.policy.specs import (
 )
 
 ANY_GATE = "*"
-"""The key for every gate that is not named."""
+"""The key for all gates that have no key of their own."""
 
 
 class PolicyNames(Struct, frozen=True):
@@ -31,12 +31,12 @@ class PolicyNames(Struct, frozen=True):
 
     Attributes:
         flags: a flag backend.
-        runner: for definitions that name none.
-        connector: for tools that name none.
-        memory: an episode memory; of the default only.
-        gates: one gate client for all gates, or one for each, `*` standing for those that are not named. A gate that a
-            vertical does not name is the default's.
-        lifecycle: lifecycle policies, in order; the platform's own rules hold whether they are named or not.
+        runner: for definitions that name no runner.
+        connector: for tools that name no connector.
+        memory: an episode memory; only in the default.
+        gates: one gate client for all gates, or one for each gate, with `*` for all other gates. For a gate that a
+            vertical does not name, the default applies.
+        lifecycle: lifecycle policies, in order. The platform's own rules always apply, even if they are not named.
     """
 
     flags: str | None = None
@@ -50,14 +50,14 @@ class PolicyNames(Struct, frozen=True):
 PLATFORM_DEFAULT = PolicyNames(
     flags="memory", runner="grpc", connector="rest", memory="in_process", gates={}, lifecycle=(PLATFORM,)
 )
-"""What holds where `[policy.default]` says nothing. No gate client comes with the sidecar: every gate holds."""
+"""The selection if `[policy.default]` is empty. The sidecar includes no gate client, so every gate holds."""
 
 
 class PolicySettings(Struct, frozen=True):
     """The whole `[policy]` section.
 
     Attributes:
-        sinks: audit sinks, `audit.sinks`: no vertical has any of its own.
+        sinks: audit sinks, from `audit.sinks`. They are the same for all verticals.
     """
 
     default: PolicyNames = PLATFORM_DEFAULT
@@ -69,8 +69,8 @@ class VerticalPlugins(Struct, frozen=True):
     """The descriptors that serve one vertical.
 
     Attributes:
-        gates: by gate, or `*`; a gate without an entry has no client, and holds.
-        lifecycle: without the platform's own rules, which come before all of them.
+        gates: by gate, or `*`. A gate without an entry has no client, and holds.
+        lifecycle: without the platform's own rules, which are asked first.
     """
 
     flags: FlagBackendSpec
@@ -81,7 +81,7 @@ class VerticalPlugins(Struct, frozen=True):
 
     @property
     def specs(self) -> tuple[PluginSpec, ...]:
-        """All of them."""
+        """Return all descriptors."""
         return (self.flags, self.runner, self.connector, *self.gates.values(), *self.lifecycle)
 
 
@@ -89,10 +89,10 @@ class PolicyMap(Struct, frozen=True):
     """The selected descriptors by vertical. Created by `resolve_policy`.
 
     Attributes:
-        host: where a name given by a definition or tool is looked up.
-        default: for verticals without an entry, and for what belongs to no vertical.
-        verticals: complete, the default filled in.
-        memory: keeps the conversations, of all verticals.
+        host: resolves the names of plugins in definitions and tools.
+        default: for verticals without an entry, and for objects without a vertical.
+        verticals: the complete selection of each vertical, including values of the default.
+        memory: stores the conversations of all verticals.
         sinks: each gets every audit event.
     """
 

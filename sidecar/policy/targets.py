@@ -27,14 +27,14 @@ class HostGroups(Struct, frozen=True):
 
 
 def is_local(target: str) -> bool:
-    """Say whether a target is a Unix socket, `localhost` or a loopback address."""
+    """Return whether a target is a Unix socket, `localhost` or a loopback address."""
     if target.startswith(UNIX_SCHEMES):
         return True
     return is_this_machine(_host_of(target))
 
 
 def is_this_machine(host: str) -> bool:
-    """Say whether a host, without port or brackets, is `localhost` or a loopback address."""
+    """Return whether a host, without port or brackets, is `localhost` or a loopback address."""
     if host == "localhost":
         return True
     try:
@@ -44,11 +44,11 @@ def is_this_machine(host: str) -> bool:
 
 
 def problem_with_url(url: str, risk: str, *, query: bool = False) -> str | None:
-    """Return what is wrong with the address of a service, or None; never the address, which may hold a password.
+    """Return the problem with the address of a service, or None. The text never contains the address or its password.
 
     Args:
         url: from settings.
-        risk: what plain HTTP to another machine would allow; ends the message that refuses it.
+        risk: the attack that plain HTTP to another machine would allow; the end of the message.
         query: whether the address may have one.
     """
     try:

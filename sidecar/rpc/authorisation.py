@@ -84,6 +84,7 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
         "/subagents.lifecycle.v1.LifecycleService/ListActivePeriods": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/ListReplicas": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/ListDecommissions": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/GetRampEvidence": _OPERATOR,
         "/subagents.admin.v1.AdminService/ListPlugins": _OPERATOR,
         "/subagents.admin.v1.AdminService/Drain": _OPERATOR,
         "/subagents.admin.v1.AdminService/ForceEndTurn": _OPERATOR,

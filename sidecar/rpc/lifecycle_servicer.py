@@ -17,9 +17,18 @@ from sidecar.rpc.handler_guard import ServingRules
 from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.operators import OperatorReports
 from sidecar.rpc.refused_steps import note_refused_step
-from sidecar.rpc.translate import activity, decommission_steps, decommissions, flag_steps, flags, rollouts, steps
+from sidecar.rpc.translate import (
+    activity,
+    decommission_steps,
+    decommissions,
+    evidence,
+    flag_steps,
+    flags,
+    rollouts,
+    steps,
+)
 from sidecar.rpc.translate.pages import page_of
-from subagents.lifecycle.v1 import activity_pb2, flags_pb2, reading_pb2
+from subagents.lifecycle.v1 import activity_pb2, evidence_pb2, flags_pb2, reading_pb2
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
 
 SERVICE: Final = "subagents.lifecycle.v1.LifecycleService"
@@ -152,6 +161,13 @@ class LifecycleServicer:
                 f"/{SERVICE}/ListReplicas", one, reading_pb2.ListReplicasRequest.FromString, self._replicas, urgent=True
             ),
             Method(
+                f"/{SERVICE}/GetRampEvidence",
+                one,
+                evidence_pb2.GetRampEvidenceRequest.FromString,
+                self._ramp_evidence,
+                urgent=True,
+            ),
+            Method(
                 f"/{SERVICE}/WatchAudit",
                 MethodShape.ONE_TO_MANY,
                 reading_pb2.WatchAuditRequest.FromString,
@@ -230,6 +246,12 @@ class LifecycleServicer:
         return reading_pb2.ListReplicasResponse(
             replicas=[rollouts.replica_message(each) for each in shown], rollout_version=version, next_page_token=token
         )
+
+    async def _ramp_evidence(
+        self, message: evidence_pb2.GetRampEvidenceRequest, call: Call
+    ) -> evidence_pb2.GetRampEvidenceResponse:
+        slot = evidence.asked_slot(message)
+        return evidence.evidence_message(await self._operations.read_ramp_evidence(), slot)
 
     async def _watch_audit(self, message: reading_pb2.WatchAuditRequest, call: Call) -> None:
         query = rollouts.watch_audit(message)

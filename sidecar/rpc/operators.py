@@ -20,6 +20,8 @@ _RAMP: Final = frozenset({Role.OPERATOR, Role.AUTOMATION})
 _RAMP_DOWN: Final = frozenset({Role.OPERATOR, Role.AUTOMATION, Role.BREAKER})
 _SCORE: Final = frozenset({Role.OPERATOR, Role.AUTOMATION})
 """Judges run in pipelines. The breaker acts on scores, and must not write them."""
+_ANY_ROLE: Final = frozenset(Role)
+"""Numbers without users: the breaker needs them to decide what it may take away."""
 _KILL: Final = frozenset({Role.OPERATOR, Role.BREAKER})
 _NO_ROLE: Final[frozenset[Role]] = frozenset()
 
@@ -51,6 +53,7 @@ ROLES_OF: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "/subagents.lifecycle.v1.LifecycleService/ListActivePeriods": _READ,
         "/subagents.lifecycle.v1.LifecycleService/ListReplicas": _READ,
         "/subagents.lifecycle.v1.LifecycleService/ListDecommissions": _READ,
+        "/subagents.lifecycle.v1.LifecycleService/GetRampEvidence": _ANY_ROLE,
         "/subagents.admin.v1.AdminService/ListPlugins": _LOOK_INSIDE,
         "/subagents.admin.v1.AdminService/Drain": _OPERATOR,
         "/subagents.admin.v1.AdminService/ForceEndTurn": _OPERATOR,

@@ -64,7 +64,7 @@ for name in sys.argv[1:]:
 print("all")
 """
 WORKS: Final = """
-from sidecar.composition.process import _bound_the_process
+from sidecar.composition.process import _set_process_limits
 from tests.support.harness import running_sidecar_for_tests
 
 async def turn():
@@ -72,7 +72,7 @@ async def turn():
         reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop", "ask_rewards")
         print(*reply.outcomes)
 
-_bound_the_process()
+_set_process_limits()
 asyncio.run(turn())
 """
 

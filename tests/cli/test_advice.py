@@ -117,6 +117,11 @@ def test_advice_fails_only_where_it_is_asked_to(tmp_path: Path) -> None:
     root = write(tmp_path)
 
     assert [advised(root)[0], advised(root, strict=True)[0]] == [0, 1]
+    said = [io.StringIO(), io.StringIO()]
+    for strict, out in enumerate(said):
+        validate(root, ValidateOptions(strict=bool(strict)), load_directory, out)
+    last = [out.getvalue().splitlines()[-1].partition(": ")[0] for out in said]
+    assert last == ["valid", "not valid (--strict)"]
 
 
 @requirement("PC1-NFR-4a")

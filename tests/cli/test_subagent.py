@@ -9,8 +9,9 @@ import pytest
 
 from sidecar.cli.subagent import verbs
 from sidecar.cli.subagent.kill import kill
-from sidecar.cli.subagent.views import show_list, show_slot
+from sidecar.cli.subagent.views import preview, show_list, show_slot
 from sidecar.cli.validate.validate_refs import rollouts_in
+from sidecar.core.identifiers import BlockId
 from sidecar.policy.lifecycle import Verdict
 from tests.support.builders import a_card
 from tests.support.enum_words import lines_of
@@ -155,6 +156,41 @@ async def test_promotion_goes_through_test_and_says_which_gates_are_asked_and_wh
     assert again[2].partition("\n")[2] == "next: `sidecar subagent show shop` shows the current state\n"
 
 
+@requirement("PF1-D-8")
+async def test_after_a_major_change_promote_means_the_new_content_and_says_so() -> None:
+    """The recorded content serves on. The first eight digits name the other one; kills and ramp-downs take all."""
+    async with an_operated_sidecar() as bench:
+        desk = Desk(bench)
+        await bench.promoted(ramp=500)
+        await bench.configured(gated("shop", prompt_blocks=(BlockId("persona-new"),)))
+        before = (await bench.status()).active_digest
+        (new,) = [each.digest for each in (await bench.status()).definitions if each.digest != before]
+        _, shown, _ = await desk.say(show_slot, "shop")
+        code, out, _ = await desk.say(verbs.promote, wish())
+        unknown = await desk.say(verbs.ramp, wish(digest="01234567"), 600)
+        blind = [
+            await desk.say(kill, wish(digest=new[7:15])),
+            await desk.say(verbs.ramp_down, wish(digest=new[7:15]), "floor-7"),
+            await desk.say(preview, "shop", 600, new[7:15]),
+        ]
+        served = (await bench.status()).active_digest
+        ramped = await desk.say(verbs.ramp, wish(digest=new[7:15]), 600)
+        after = (await bench.status()).active_digest
+
+    short = new[7:15]
+    assert f"shop@{short}: in development -> in test" in out
+    assert (code, served, ramped[0], after) == (0, before, 0, new)
+    assert out.count("request id") == 1
+    assert f"--revision 5 --digest {short} (only after a lost answer)" in out
+    assert f"its next steps need --digest {short}: without it, shop is the active one" in out
+    assert "flags not switched on for this definition yet: ai_assistant_subagent_shop on" in shown
+    assert "the slot shop has no definition shop with the digest 01234567; it has: sha256:" in unknown[2]
+    assert f"{before}, {new}; at revision" in unknown[2] or f"{new}, {before}; at revision" in unknown[2]
+    assert unknown[2].endswith("next: nothing changed; give --digest one of these\n")
+    assert [code for code, _, _ in blind] == [2, 2, 2]
+    assert all("give the whole digest" in errors for _, _, errors in blind)
+
+
 @requirement("PF1-FR-4b")
 async def test_a_ramp_rises_by_fractions_of_a_percent_and_to_everybody_only_when_confirmed() -> None:
     """A dry run, a quarter of a percent, and everybody: nobody there to confirm, no, and yes."""
@@ -196,6 +232,8 @@ async def test_what_a_gate_refuses_or_holds_is_told_with_the_next_step_and_a_fai
         bench.gates.say["pre_ramp"] = None
         held = await desk.say(verbs.ramp, wish(), 500)
         held_json, said = await desk.object(verbs.ramp, wish(), 500)
+        bench.gates.say["pre_ramp"] = Verdict.PENDING
+        pending = await desk.say(verbs.ramp, wish(), 500)
         bench.gates.say["pre_ramp"] = Verdict.FAIL
         until = bench.clock.now() + timedelta(hours=1)
         let = await desk.say(verbs.override, wish(), "pre_ramp", 500, until)
@@ -210,10 +248,13 @@ async def test_what_a_gate_refuses_or_holds_is_told_with_the_next_step_and_a_fai
     assert said["problem"] == {
         "message": "pre_ramp: held: it is away (GATE_HELD)",
         "reason": "GATE_HELD",
-        "next": "nothing changed; repeat the command once pre_ramp passes (an outage cannot be overridden)",
+        "next": "nothing changed; repeat the command once pre_ramp passes"
+        " (it gave no valid answer, and an outage cannot be overridden)",
         "uncertain": False,
     }
     assert "next: nothing changed; repeat the command once pre_ramp passes" in held[2]
+    assert "`sidecar eval run <config> --record pre_ramp --from PERCENT --to PERCENT`" in pending[2]
+    assert "outage" not in pending[2]
     assert (let[0], passed[0]) == (0, 0)
     assert "passed by an operator's override" in passed[1]
 

@@ -279,7 +279,10 @@ async def test_the_command_line_reads_percent_places_and_tokens_as_they_are_type
     assert (shown[0], "0.25 %" in shown[1]) == (0, True)
     assert [code for code, _ in slips] == [2] * 7
     assert "at most two decimals" in slips[0][1]
-    assert typed("list", token="x")[0] == 78
+    code, text = typed("list", token="x")
+    assert (code, text.splitlines()[1]) == (78, "the settings cannot be used")
+    assert text.startswith("name the sidecar's settings file with --config")
+    assert typed("list", "--config", str(tmp_path), token="x") == (78, "the settings cannot be used\n")
 
 
 async def test_the_environment_may_name_the_sidecar_and_an_option_is_stronger(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from sidecar.cli.subagent import verbs
 from sidecar.cli.subagent.client import CannotOperate
 from sidecar.cli.subagent.kill import kill
-from sidecar.cli.subagent.steps import StepTarget
+from sidecar.cli.subagent.step_target import StepTarget
 from sidecar.cli.subagent.verbs import successor
 from sidecar.cli.subagent.views import HistoryOptions, show_history
 from subagents.lifecycle.v1 import reading_pb2 as pb

@@ -109,7 +109,7 @@ def test_a_declared_required_block_warns_and_stands_once_at_the_head(tmp_path: P
         " leave it out",
         "concierge: tokens of each call for its tools (an estimate: bytes / 4 of name, description and schema):"
         " ask_shop 118",
-        "  for 1 of them, sub-agents: 118; for other numbers as large as these, 8: 944, 10: 1180, 20: 2360",
+        "  the sub-agent of them: 118 tokens; more sub-agents of this size: with 8, 944, with 10, 1180, with 20, 2360",
         "note: no enabled_via_flag: shop; an entry without one that is new to a sidecar starts at dev and serves"
         " no user (docs/lifecycle.md)",
         "valid: 2 agents (1 orchestrator), 2 tools, 1 warning, 4 pieces of advice",
@@ -120,7 +120,7 @@ def test_a_declared_required_block_warns_and_stands_once_at_the_head(tmp_path: P
 def test_the_page_shows_what_the_tools_of_the_example_cost() -> None:
     """The block of docs/definitions.md, as `sidecar validate examples/config` prints it."""
     _, text = printed(REPOSITORY / "examples" / "config")
-    costs = [line for line in text.splitlines() if "tokens of each call" in line or "other numbers" in line]
+    costs = [line for line in text.splitlines() if "tokens of each call" in line or "of this size" in line]
     assert len(costs) == 2
     assert "```text\n" + "\n".join(costs) + "\n```" in (REPOSITORY / "docs" / "definitions.md").read_text("utf-8")
 

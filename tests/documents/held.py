@@ -124,6 +124,9 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
     "docs/history.md: stripped = strip_components(text)  # narration, co": RunBy(
         f"{HERE}::test_components_are_stripped_as_shown"
     ),
+    "docs/langchain-runner.md: from langchain.chat_models import init_chat_model": RunBy(
+        f"{HERE}::test_a_function_of_ones_own_asks_a_model_with_the_prompt_of_the_card"
+    ),
     "docs/langchain-runner.md: def graphs():": RunBy(f"{HERE}::test_a_graph_of_the_runner_page_reports_and_answers"),
     "docs/langchain-runner.md: from sidecar_runner_langchain import AgentRuntime,": RunBy(
         f"{HERE}::test_the_runtime_is_served_as_shown"

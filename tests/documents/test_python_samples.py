@@ -204,6 +204,27 @@ async def test_a_graph_of_the_runner_page_reports_and_answers(tmp_path: Path) ->
     assert "[9]" in attempts.said(events)
 
 
+async def test_a_function_of_ones_own_asks_a_model_with_the_prompt_of_the_card(tmp_path: Path) -> None:
+    """The model gets prefix and suffix as one system prompt, then the request."""
+    asked: list[Any] = []
+
+    class Model:
+        async def ainvoke(self, messages: Any) -> AIMessage:
+            asked.extend(messages)
+            return AIMessage("To Basel.")
+
+    host = RunnerHost()
+    preamble = {"host": host, "Run": Run, "scripted": lambda _name: Model()}
+    used = "init_chat_model(run.card=>scripted(run.card"
+    await ran("docs/langchain-runner.md: from langchain.chat_models import init_chat_model", preamble, model=used)
+    card = runner_pb2.CardContent(prompt_prefix="You travel. ", provider_model="openai:x")
+    async with hosted(host, tmp_path) as here:
+        responses = await here.run(request("travel", card=card))
+
+    assert "".join(each.narration for each in responses) == "To Basel."
+    assert asked == [("system", "You travel. today"), ("user", "socks")]
+
+
 async def test_the_runtime_is_served_as_shown(tmp_path: Path) -> None:
     """Until it is told to stop; the host answers meanwhile."""
     target = f"unix:{tmp_path}/a.sock"

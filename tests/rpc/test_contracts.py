@@ -110,23 +110,28 @@ async def test_each_called_sub_agent_has_a_contract_of_its_own() -> None:
 
 @requirement("SX-12")
 async def test_a_child_cannot_alter_the_contract_it_was_given() -> None:
-    """It widens its copy and then calls a tool of the wider one: refused, and the stored text is as before."""
+    """It widens its copy and then calls a tool of the wider one: refused, and the stored text is as before.
+
+    The refusal names the served card: the configuration may list the tool since.
+    """
     refusals: list[str] = []
 
     async def widens(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
         mine = msgspec.json.decode(request.contract_json)
         mine["permissions"]["allowed_tools"].append("archive")
         refused = await failure_of(runner.call_tool(request.grant, "archive", "{}"))
-        refusals.append(refused.reason)
+        refusals.extend((refused.reason, refused.message))
         yield NarrationPart(msgspec.json.encode(mine["permissions"]).decode()[1:])
         yield RunFinished()
 
-    async with running_sidecar_for_tests(cards=[a_card_with_tools("shop", "offers", known=("archive",))]) as sidecar:
+    card = a_card_with_tools("shop", "offers", known=("archive",))
+    async with running_sidecar_for_tests(cards=[card]) as sidecar:
         sidecar.runner.use("shop", widens)
 
         contract = await stored_contract(sidecar)
 
-        assert refusals == ["TOOL_NOT_ALLOWED"]
+        said = f"the contract of the served card (shop, digest {card.digest}) does not allow this tool"
+        assert refusals == ["TOOL_NOT_ALLOWED", said]
         assert contract["permissions"]["allowed_tools"] == ["offers"]
         assert row_of(sidecar, sidecar.runner.requests[0].child_id).context_json == (
             sidecar.runner.requests[0].contract_json

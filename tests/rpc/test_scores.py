@@ -113,6 +113,13 @@ async def test_what_cannot_be_recorded(fields: dict[str, Any], reason: str) -> N
         assert list((await seen(sidecar, "turn-1")).scores) == []
 
 
+async def test_another_users_call_is_not_scored() -> None:
+    """A front end that mixes up two users learns nothing of the other one's turn."""
+    async with running_sidecar_for_tests() as sidecar:
+        await a_turn(sidecar, "ask_shop")
+        assert (await refused(sidecar, principal="user-21")).reason == "UNKNOWN_TURN"
+
+
 async def test_a_call_that_runs_or_that_no_sub_agent_ran_has_no_score() -> None:
     """The refusal names its cause; a running call can be scored once it has its outcome."""
     async with running_sidecar_for_tests() as sidecar:

@@ -64,6 +64,18 @@ async def test_a_new_entry_without_a_flag_serves_nobody_and_the_log_says_which_c
     assert "`sidecar subagent promote shop --reason …` and `sidecar subagent ramp shop 5 --reason …`" in said
 
 
+async def test_a_major_change_in_place_is_logged_with_what_serves_and_what_waits() -> None:
+    """The recorded card serves on; the line names both digests and the command that promotes the new one."""
+    async with running_chain() as chain:
+        await chain.edit({"capabilities-shop, context-location-aware]": "capabilities-shop]"})
+        (line,) = chain.heard.of(names.DEFINITION_CHANGED_MAJOR)
+
+    fields, said = line.__dict__["fields"], line.getMessage()
+    assert (line.levelname, fields["definition_id"]) == ("WARNING", "shop")
+    assert f"the recorded card (digest {fields['serving']}) still serves; the new one ({fields['loaded']})" in said
+    assert f"`sidecar subagent promote shop --digest {fields['loaded'][7:15]} --reason …`" in said
+
+
 @requirement("PF1-FR-3a")
 async def test_a_new_entry_without_a_flag_is_served_once_it_names_one_and_is_promoted() -> None:
     """Without one promotion is refused, and says what to add; explain says so, too."""

@@ -17,6 +17,7 @@ from sidecar.core.executing.records import (
     DispatchTaken,
     QuestionAnswered,
     Record,
+    ScoreRecorded,
     TurnEnded,
 )
 from sidecar.core.identifiers import AttemptId, ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
@@ -122,7 +123,9 @@ class RecordInMemory(Struct):
             while len(self.last_called) > self.kept:
                 self.last_called.popitem(last=False)
 
-    def _append(self, record: Record, instance: InstanceId, undo: list[Undo]) -> None:
+    def _append(  # noqa: PLR0912  one branch for each kind
+        self, record: Record, instance: InstanceId, undo: list[Undo]
+    ) -> None:
         there = self.records.get(record.record_id)
         if there is not None:
             if there != record:
@@ -158,6 +161,8 @@ class RecordInMemory(Struct):
                 undo.append(partial(settled.pop, (record.outcome.call_id, record.revision)))
             case QuestionAnswered():
                 _refuse_if(record.child_id not in turn.children, record, "is of a child that is not on record")
+            case ScoreRecorded():
+                _refuse_if(record.dispatch_id not in turn.dispatches, record, "is of a dispatch that is not on record")
             case TurnEnded():
                 open_ones = any(not child.closed for child in turn.children.values())
                 _refuse_if(open_ones, record, "came while a child of the turn is not closed")

@@ -19,7 +19,7 @@ from sidecar.adapters.definitions_directory.cleanup.inspect_checkout import look
 from sidecar.adapters.definitions_directory.cleanup.patch_draft import patch_of
 from sidecar.cli.subagent.client import SidecarAddress
 from sidecar.cli.subagent.command import FromEnvironment, add_subagent
-from sidecar.cli.subagent.steps import StepOptions
+from sidecar.cli.subagent.step_target import StepOptions
 from sidecar.cli.subagent.views import OperatorCommands
 from sidecar.cli.validate.checkouts import Checkouts
 from sidecar.settings import Settings
@@ -110,6 +110,7 @@ def typed(
     app = typer.Typer()
 
     def settings_of(config: Path | None) -> Settings:
+        typer.echo("the settings cannot be used", err=True)
         raise typer.Exit(78) if settings is None else AssertionError
 
     environment = FromEnvironment(token=lambda: token, target=lambda: target)

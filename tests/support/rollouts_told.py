@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sidecar.core.rollout.definition_changes import PendingPromotion
+from sidecar.core.rollout.definition_changes import MajorChange, PendingPromotion
 from sidecar.core.rollout.events import TransitionEvent
 
 
@@ -22,9 +22,10 @@ class ToldRecorder:
         """Keep the gate."""
         self.said.append(f"{definition_id} {gate}")
 
-    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion]) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion], major: Sequence[MajorChange]) -> None:
         """Keep who waits."""
         self.said.extend(f"{each.definition_id} waits" for each in waiting)
+        self.said.extend(f"{each.definition_id} changed in a major way" for each in major)
 
     def known(self, definition_id: str) -> None:
         """Keep the definition."""

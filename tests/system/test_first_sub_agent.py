@@ -112,6 +112,9 @@ def test_the_check_of_each_change_passes_in_what_was_written(tmp_path: Path) -> 
     workflow = (repository / ".github" / "workflows" / "check.yml").read_text("utf-8")
     checks = [line for line in re.findall(r"- run: (.*)", workflow) if "pip install" not in line]
     assert checks == ["sidecar validate config --strict", "python -m pytest"]
+    (refs,) = re.findall(r"^        run: (sidecar validate-refs .*)", workflow, re.MULTILINE)
+    git = "git -c user.name=me -c user.email=me@example"
+    checks += ["git init -q", "git add -A", f"{git} commit -qm base", f"BASE=HEAD && {refs}"]
 
     code, out = typed_in(repository, "set -e\n" + "\n".join(checks), SECONDS)
 

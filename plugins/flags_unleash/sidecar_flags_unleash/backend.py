@@ -1,6 +1,7 @@
 """Reads and switches flags over HTTP: the client API tells what is on, the admin API switches."""
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -15,7 +16,10 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.policy.protocols import FlagReport
 from sidecar_flags_unleash.settings import UnleashSettings
 from sidecar_flags_unleash.wire import MOST_BYTES, Feature, NotUnderstood, features_in, report_of, share_of
+from subagents_tls.files import TlsFiles
+from subagents_tls.pools import RotatingPool
 
+LOG: Final = logging.getLogger("sidecar_flags_unleash")
 OK, NOT_MODIFIED, NOT_FOUND, CONFLICT = 200, 304, 404, 409
 TIMEOUT: Final = httpx.Timeout(2.0)
 """Between two bytes; the sidecar has a deadline around the whole."""
@@ -41,11 +45,15 @@ class UnleashFlags:
         self._etag = ""
         self._fetched = ""
         self._projects: Mapping[str, str] = {}
-        self._client = httpx.AsyncClient(
-            base_url=settings.url.rstrip("/"),
+        files = TlsFiles(ca_file=settings.ca_file)
+        self._clients = RotatingPool(files, _tls, self._opened, httpx.AsyncClient.aclose, LOG.warning)
+
+    def _opened(self, context: ssl.SSLContext) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            base_url=self._settings.url.rstrip("/"),
             headers={"accept": "application/json", "user-agent": "dispatch-sidecar"},
             cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
-            verify=True if settings.ca_file is None else ssl.create_default_context(cafile=settings.ca_file),
+            verify=context,
             follow_redirects=False,
             trust_env=False,
             timeout=TIMEOUT,
@@ -93,7 +101,7 @@ class UnleashFlags:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.aclose()
+        await self._clients.close()
 
     async def _switched(self, name: str, on: bool) -> None:
         project, step = self._projects.get(name, self._settings.project), "on" if on else "off"
@@ -130,9 +138,10 @@ class UnleashFlags:
     ) -> tuple[httpx.Response, bytes]:
         received, secret = b"", await asyncio.to_thread(_token_in, token)
         try:
-            async with self._client.stream(
-                method, path, json=content, headers={**headers, "authorization": secret}
-            ) as response:
+            async with (
+                self._clients.pool() as client,
+                client.stream(method, path, json=content, headers={**headers, "authorization": secret}) as response,
+            ):
                 async for part in response.aiter_bytes():
                     received += part
                     if len(received) > MOST_BYTES:
@@ -140,6 +149,12 @@ class UnleashFlags:
         except (httpx.HTTPError, httpx.StreamError, RuntimeError) as error:
             raise UnleashUnreachable(f"Unleash cannot be reached ({type(error).__name__})") from None
         return response, received
+
+
+def _tls(files: TlsFiles) -> ssl.SSLContext:
+    if files.ca_file is None:
+        return httpx.create_ssl_context(trust_env=False)
+    return ssl.create_default_context(cafile=files.ca_file)
 
 
 def _token_in(file: Path) -> str:

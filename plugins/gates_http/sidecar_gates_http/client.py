@@ -1,6 +1,7 @@
 """Asks a gate service over HTTP: one POST for a question, and again only if the connection failed."""
 
 import asyncio
+import logging
 import ssl
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
@@ -11,7 +12,10 @@ import httpx
 from sidecar.policy.lifecycle import GateAnswer, GateQuestion, GateUnavailable
 from sidecar_gates_http.settings import HttpGateSettings
 from sidecar_gates_http.wire import MOST_BYTES, answer_in, body_of, idempotency_key_of
+from subagents_tls.files import TlsFiles
+from subagents_tls.pools import RotatingPool
 
+LOG: Final = logging.getLogger("sidecar_gates_http")
 OK: Final = 200
 LONGEST_TOKEN: Final = 16 * 1024
 
@@ -29,10 +33,14 @@ class HttpGates:
             OSError, ssl.SSLError: a TLS file cannot be read.
         """
         self._settings = settings
-        self._client = httpx.AsyncClient(
+        self._clients = RotatingPool(settings.tls, _tls, self._opened, httpx.AsyncClient.aclose, LOG.warning)
+
+    def _opened(self, context: ssl.SSLContext) -> httpx.AsyncClient:
+        settings = self._settings
+        return httpx.AsyncClient(
             headers={"accept": "application/json", "content-type": "application/json", "user-agent": "sidecar-gates"},
             cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
-            verify=_tls(settings),
+            verify=context,
             follow_redirects=False,
             trust_env=False,
             timeout=httpx.Timeout(settings.timeout_seconds, connect=settings.connect_seconds),
@@ -65,14 +73,15 @@ class HttpGates:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.aclose()
+        await self._clients.close()
 
     async def _exchange(self, body: bytes, headers: dict[str, str]) -> bytes:
         endpoint = self._settings.endpoint
         received = b""
         async with (
             asyncio.timeout(self._settings.timeout_seconds),  # of the whole; httpx's own limits are between two bytes
-            self._client.stream("POST", endpoint, content=body, headers=headers) as response,
+            self._clients.pool() as client,
+            client.stream("POST", endpoint, content=body, headers=headers) as response,
         ):
             if response.status_code != OK:
                 raise GateUnavailable(f"the gate service answered with HTTP status {response.status_code}")
@@ -100,10 +109,10 @@ def _token_in(file: Path) -> str:
     return token
 
 
-def _tls(settings: HttpGateSettings) -> ssl.SSLContext | bool:
-    if settings.ca_file is None and settings.client_certificate_file is None:
-        return True
-    context = ssl.create_default_context(cafile=settings.ca_file)
-    if settings.client_certificate_file is not None:
-        context.load_cert_chain(settings.client_certificate_file, settings.client_key_file)
+def _tls(files: TlsFiles) -> ssl.SSLContext:
+    if not files.all:
+        return httpx.create_ssl_context(trust_env=False)
+    context = ssl.create_default_context(cafile=files.ca_file)
+    if files.certificate_file is not None:
+        context.load_cert_chain(files.certificate_file, files.key_file)
     return context

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidecar.policy.targets import problem_with_url
+from subagents_tls.files import TlsFiles
 
 SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -55,6 +56,13 @@ class HttpGateSettings:
             raise ValueError(f"url {problem}")
         if (self.client_certificate_file is None) != (self.client_key_file is None):
             raise ValueError("client_certificate_file and client_key_file belong together")
+
+    @property
+    def tls(self) -> TlsFiles:
+        """The files of its certificates."""
+        return TlsFiles(
+            ca_file=self.ca_file, certificate_file=self.client_certificate_file, key_file=self.client_key_file
+        )
 
     @property
     def endpoint(self) -> str:

@@ -226,6 +226,9 @@ RULES: Final[Mapping[str, Sequence[Rule]]] = {
     "subagents.lifecycle.v1.GetFlagsRequest": (
         Rule(field='slot', kind='text', pattern='^[a-z0-9][a-z0-9_-]{0,59}$'),
     ),
+    "subagents.lifecycle.v1.GetRampEvidenceRequest": (
+        Rule(field='slot', kind='text', pattern='^([a-z0-9][a-z0-9_-]{0,59})?$'),
+    ),
     "subagents.lifecycle.v1.GetRolloutRequest": (
         Rule(field='slot', kind='text', pattern='^[a-z0-9][a-z0-9_-]{0,59}$'),
     ),

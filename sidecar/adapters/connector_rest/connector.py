@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import httpcore
 
 from sidecar.adapters.connector_rest.endpoints import problem_with_endpoint, url_of
-from sidecar.adapters.connector_rest.pools import Pools
+from sidecar.adapters.connector_rest.pools import rest_pools
 from sidecar.adapters.connector_rest.request_writer import body_of, headers_of
 from sidecar.adapters.connector_rest.response_reader import reply_of
 from sidecar.adapters.connector_rest.settings import RestSettings
@@ -73,7 +73,7 @@ class RestConnector:
         self._max_body_bytes = settings.max_body_bytes
         self._timeouts = {"connect": settings.connect_seconds}
         self._closed = False
-        self._pools = Pools(settings)
+        self._pools = rest_pools(settings)
 
     async def enrich(self, call: EnricherCall) -> EnricherReply:
         """Send `call` once and return the envelope unopened, or why there is none.

@@ -19,7 +19,7 @@ NEW_ROOT: Final = "OR REPLACE INTO roots (instance, day, number, root)"
 INDEXED: Final = "UPDATE turns SET expires_at = ?, ended_at = ?, called = ? WHERE number = ?"
 REACHED: Final = "SELECT max((SELECT coalesce(max(number), 0) FROM facts), (SELECT max(reached) FROM instances))"
 MOST_TURNS: Final = 4000
-"""Open turns whose number is kept in memory."""
+"""The most open turns whose number is cached."""
 
 
 class Appending:
@@ -54,8 +54,8 @@ class Appending:
         """Store facts; return for each turn whether they were stored. See the port.
 
         Args:
-            connection: within a transaction; the caller commits, or undoes everything if this raises.
-            appends: of each turn once.
+            connection: within a transaction; the caller commits, or rolls back if this raises.
+            appends: each turn at most once.
         """
         if self._is_old:
             self._know_nothing()
@@ -81,7 +81,7 @@ class Appending:
         self._number = connection.execute(REACHED).get
 
     def _begin_turns(self, connection: apsw.Connection, new: Sequence[TurnAppend]) -> set[TurnId]:
-        """Make the rows of turns that begin; return those that have begun before."""
+        """Insert the rows of new turns; return those that existed before."""
         try:
             self._insert_turns(connection, new)
         except apsw.ConstraintError:  # rare, so turns are inserted without a lookup first
@@ -89,10 +89,10 @@ class Appending:
         return set()
 
     def _begin_those_left(self, connection: apsw.Connection, new: Sequence[TurnAppend]) -> set[TurnId]:
-        """Make the rows that are missing after an insert was refused; return the turns that have begun before.
+        """Insert the missing rows after an insert was refused; return the turns that existed before.
 
-        The insert may have been several statements, and the rows of those before the refused one are there. They have
-        numbers that no turn had before.
+        The insert may have consisted of several statements, and the rows of those before the refused one exist. They
+        have numbers that no turn had before.
         """
         found = {each.turn_id: self._number_of(connection, each.turn_id) for each in new}
         made = {turn_id: number for turn_id, number in found.items() if number and number > self._turn_number}
@@ -124,8 +124,8 @@ class Appending:
         number = self._number or 0
         for append in appends:
             turn = self._turns.get(append.turn_id) or self._number_of(connection, append.turn_id)
-            # Raised and not answered with False: retention has removed the turn while an append was on its way, and
-            # deciding again would not help.
+            # Raised instead of returning False: retention has removed the turn during the append, and deciding again
+            # would not help.
             if turn is None:
                 raise LookupError(f"turn {append.turn_id} is not in the journal any more")
             self._turns[append.turn_id] = turn

@@ -53,7 +53,7 @@ REACHED: Final = """
 UPDATE instances SET reached = max(reached, (SELECT coalesce(max(number), 0) FROM facts))
   WHERE number = (SELECT max(number) FROM instances)
 """
-"""So that no number is given twice, should the newest fact be among those that go."""
+"""Ensures that no number is used twice if the newest fact is removed."""
 FRAMES_WHERE: Final = f"DELETE FROM attempt_frames WHERE place IN (SELECT a.place FROM {WITH_FRAMES} WHERE "  # noqa: S608 - names only
 OLD_FRAMES: Final = f"{FRAMES_WHERE} t.ended_at < ?)"
 FRAMES_GONE: Final = f"{FRAMES_WHERE} t.day = ?)"
@@ -68,7 +68,7 @@ UPDATE facts SET texts = NULL, salt = NULL, texts_digest = ?, erased_under = ?
 FRAMES_OF: Final = f"{FRAMES_WHERE} t.turn_id = ?)"
 PAGE: Final = 500
 SEARCHED: Final = 2000
-"""Facts whose texts are searched at once."""
+"""Facts whose texts are searched in one read."""
 
 
 def roots(connection: apsw.Connection) -> Sequence[RootState]:
@@ -119,9 +119,9 @@ def stored_markers(connection: apsw.Connection) -> Sequence[FactsRemoved]:
 
 
 def removable(connection: apsw.Connection, ended_before: datetime) -> Sequence[RootState]:
-    """Return the roots of the days on which each turn has ended, before then."""
+    """Return the roots of the days on which every turn ended before `ended_before`."""
     until, last = microseconds(ended_before), ended_before.astimezone(UTC).date()
-    # A turn ends on the day on which it begins, or later.
+    # A turn ends on its first day or later, so a day is complete once the following condition holds for its turns.
     old = [each for each in roots(connection) if each.day <= last]
     days = {each.day for each in old}
     young = {day for day in days if first(rows_of(connection, YOUNG, (day.isoformat(), until))) == (1,)}

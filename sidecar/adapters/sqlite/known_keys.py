@@ -1,4 +1,4 @@
-"""Knows without reading the file that a key is new, so that new work waits for no thread.
+"""Tells, without reading the file, that a key is new, so that new work waits for no thread.
 
 This is a Bloom filter. It may report a new key as known, and then the file is read; it never reports a known key as
 new. It works only for a file that no other process writes.
@@ -16,29 +16,32 @@ from sidecar.adapters.sqlite.engine import SqliteEngine
 from sidecar.core.errors import StoreUnavailable
 
 BITS: Final = 1 << 24
-"""2 MiB. With a million keys one look in 500 goes to the file although nothing is there, with four million one in 7."""
+"""2 MiB. With a million keys, one look-up in 500 reads the file in vain; with four million, one in 7."""
 PROBES: Final = 4
 PAGE: Final = 500
-"""Keys read at once: the reader's thread does other work in between, and holds the interpreter for a millisecond."""
+"""Keys in one read.
+
+Between two reads the reader's thread serves others; one holds the interpreter for a millisecond.
+"""
 
 
 class KnownKeys:
-    """The keys of a table of one file, as far as they are needed to say that one is not there.
+    """The keys of a table of one file, as far as needed to tell that a key does not exist.
 
-    Until `load` has read the whole table it is not known of any key that it is not there.
+    Until `load` has read the whole table, no key counts as new.
 
     Attributes:
         loaded: the whole table was read.
 
     Args:
-        pages: a statement that returns rows of a position and a key, those after the position that the first parameter
-            says, by position, as many as the second one says.
+        pages: a statement that returns rows of a position and a key, in order of position: those after the position in
+            the first parameter, as many as the second parameter says.
         first: a position before all others.
     """
 
     def __init__(self, pages: str, first: int | str) -> None:
         self._pages, self._first = pages, first
-        self._bits = mmap(-1, BITS // 8)  # takes memory only where a bit is set
+        self._bits = mmap(-1, BITS // 8)  # an anonymous mapping uses memory only for pages that were written
         self._noted: list[str] | None = []
         """Keys that came while the table is read: the bits are the reader's until then, and setting one takes a read
         and a write."""
@@ -58,7 +61,7 @@ class KnownKeys:
         self._noted, self.loaded = None, True
 
     def note(self, key: str) -> None:
-        """Take note of a key before it is written. On the event loop, as `lacks`."""
+        """Add a key before it is written. On the event loop, like `lacks`."""
         if self._noted is not None:
             self._noted.append(key)
         elif self.loaded:

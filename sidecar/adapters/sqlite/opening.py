@@ -14,15 +14,18 @@ from msgspec import Struct
 from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem, Migration, pending
 
 LEAST_VERSION: Final = (3, 51, 3)
-"""Before it, two connections that write and checkpoint at once can lose what was committed (the WAL-reset bug)."""
+"""Before it, two connections that write and checkpoint at once can lose committed data (the WAL-reset bug)."""
 BUSY_MILLISECONDS: Final = 1000
 PAGE_BYTES: Final = 1024
-"""Of a new file. A commit writes each page that it touches as a whole, and most of them only for one short row of an
-index: with the usual 4,096 bytes a dispatch takes 1.6 times the writes in a small record, and twice in a large one."""
+"""Page size of a new file.
+
+A commit writes each page that it changes as a whole, most of them for only one short row of an index. With the usual
+4,096 bytes, a dispatch writes 1.6 times as much in a small record, and twice as much in a large one.
+"""
 COPIED_AT_ONCE: Final = 64 * 1024
-"""Bytes of the log. SQLite's `xWrite` takes at most 131,071 bytes: 131,072 are "a full disk"."""
+"""Bytes of the log. SQLite's `xWrite` accepts at most 131,071 bytes; more is reported as "disk full"."""
 CHECKED_UP_TO: Final = 64 * 1024 * 1024
-"""Bytes. A larger file is not read through at each start."""
+"""Bytes. A larger file is not checked completely at each start."""
 
 
 class Schema(Struct, frozen=True):
@@ -31,7 +34,7 @@ class Schema(Struct, frozen=True):
     Attributes:
         what: in a few words, for messages: `the record`.
         application_id: in the file's header, so that a file of another kind is not opened; 32 bits, not 0.
-        tuned: runs on each new connection, also to prepare it; may be nothing.
+        tuned: prepares each new connection; may do nothing.
     """
 
     what: str
@@ -52,10 +55,10 @@ def check_version(linked: str | None = None) -> None:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Make the folder, and hold the file for this process alone.
+    """Create the folder, and lock the file for this process.
 
     Raises:
-        DatabaseHeld: another process has it.
+        DatabaseHeld: another process has the lock.
         DatabaseProblem: the folder cannot be used.
     """
     lock = path.with_name(path.name + ".lock")
@@ -77,15 +80,15 @@ def held(path: Path) -> Iterator[None]:
 
 
 def rewrite_log(path: Path, vfs: str | None = None) -> None:
-    """Write the log that an earlier process left over itself, and sync it. Before the first connection is opened.
+    """Rewrite and sync the log of an earlier process, before the first connection is opened.
 
-    That process may have died after a failed sync. The kernel still returns the pages of that commit, but it takes them
-    for written and never writes them again: the commit would be read as recorded, and a power cut would lose it with
-    all later commits. A checkpoint would not be enough: a power cut in its middle leaves a file that is partly written,
-    and a log that cannot complete it. Raises `apsw.Error`.
+    That process may have died after a failed sync. The kernel still returns the pages of that commit, but considers
+    them written and never writes them again: the commit would be read as recorded, and a power cut would lose it with
+    all later commits. A checkpoint would not be enough: a power cut during it leaves a file that is partly written, and
+    a log that cannot complete it. Raises `apsw.Error`.
     """
     log = path.with_name(f"{path.name}-wal")
-    if not (path.exists() and log.exists()):  # SQLite removes a log without its file
+    if not (path.exists() and log.exists()):  # SQLite ignores and removes a log without its file
         return
     file = apsw.VFSFile(vfs or "", str(log), [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL, 0])
     try:
@@ -101,19 +104,19 @@ def rewrite_log(path: Path, vfs: str | None = None) -> None:
 def connect(path: Path, schema: Schema, vfs: str | None = None, *, read_only: bool = False) -> apsw.Connection:
     """Open one connection with all its settings. Raises `apsw.Error`."""
     if not read_only and not path.exists():
-        os.close(os.open(path, os.O_CREAT | os.O_CLOEXEC, 0o600))  # SQLite would create the file readable for all users
+        os.close(os.open(path, os.O_CREAT | os.O_CLOEXEC, 0o600))  # SQLite would create it readable for all users
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
     connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
     try:
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         if not read_only:
-            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # without effect on a file that has pages already
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # has no effect on an existing file with pages
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")  # NORMAL lost what was acknowledged in most power cuts
+            connection.execute("PRAGMA synchronous = FULL")  # NORMAL loses acknowledged commits in most power cuts
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
-        connection.wal_autocheckpoint(0)  # a thread of its own does it
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # which would sync again after a sync has failed
+        connection.wal_autocheckpoint(0)  # the checkpoint thread does it, so that no commit waits for it
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # it would sync again after a failed sync
         if schema.tuned is not None:
             schema.tuned(connection)
     except BaseException:
@@ -130,7 +133,7 @@ def close_failed(connection: apsw.Connection | None) -> None:
 
 
 def upgrade(connection: apsw.Connection, schema: Schema, where: str) -> tuple[Migration, ...]:
-    """Check whose file it is, and apply the steps it lacks, each in one transaction; return them.
+    """Check the file's kind, and apply the missing steps, each in one transaction; return them.
 
     Raises:
         DatabaseProblem: it is damaged, of another kind, or of another version.

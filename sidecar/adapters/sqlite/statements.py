@@ -1,4 +1,4 @@
-"""Runs work that is written for either kind of database; SQLite keeps times as microseconds since 1970."""
+"""Runs work that is written for either kind of database. SQLite stores times as microseconds since 1970."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
@@ -14,7 +14,7 @@ MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def run(connection: apsw.Connection, steps: Steps[Result]) -> Result:
-    """Do it, inside a transaction of one of the engine's threads."""
+    """Run the work inside a transaction of one of the engine's threads."""
     rows: Any = None
     while True:
         try:
@@ -27,5 +27,5 @@ def run(connection: apsw.Connection, steps: Steps[Result]) -> Result:
 
 
 def time_of(microseconds: int) -> datetime:
-    """Return the time that is kept as so many microseconds."""
+    """Return the time of a number of microseconds."""
     return EPOCH + microseconds * MICROSECOND

@@ -13,7 +13,7 @@ from sidecar.core.errors import StoreUnavailable
 Result = TypeVar("Result")
 
 MOST_WAITING: Final = 1000
-"""Queued jobs. A longer queue would only add latency: its callers time out before the disk reaches them."""
+"""The most queued jobs. A longer queue would only add latency: its callers time out before the disk reaches them."""
 
 
 class Worker:

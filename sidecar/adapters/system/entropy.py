@@ -13,13 +13,14 @@ from typing import Final
 class SystemClock:
     """Wall time in UTC, and the machine's monotonic time, on which asyncio's and uvloop's own waits are based.
 
-    Both are functions of C: a dispatch asks twenty times.
+    Both are C functions, because a dispatch calls them twenty times.
 
     Attributes:
         now: returns the wall clock's time, aware, in UTC.
-        monotonic: returns seconds of the monotonic clock. The loop's own `time()` has the same base, but uvloop's
-            stands still within a pass of the loop and counts whole milliseconds: good enough to wait by, too coarse to
-            measure by.
+        monotonic: returns seconds of the monotonic clock. The loop's own `time()` has the same base, but uvloop's does
+            not
+            advance within a pass of the loop and counts whole milliseconds: good enough for waits, too coarse for
+                measurements.
     """
 
     now: Callable[[], datetime] = staticmethod(partial(datetime.now, UTC))
@@ -27,9 +28,9 @@ class SystemClock:
 
 
 CHARACTERS: Final = 22
-"""Of base64, six random bits each."""
+"""Number of base64 characters, with six random bits each."""
 IDS_AT_ONCE: Final = 128
-"""Asking the system for each id alone takes five times as long."""
+"""Ids in one request to the system: a request for each id takes five times as long."""
 
 
 class SystemIds:
@@ -37,7 +38,7 @@ class SystemIds:
 
     def __init__(self) -> None:
         self._ready: list[str] = []
-        os.register_at_fork(after_in_child=self._ready.clear)  # a child process must not give out the same ids
+        os.register_at_fork(after_in_child=self._ready.clear)  # a forked process would return the same ids
 
     def new(self, kind: str) -> str:
         """Return `<kind>-<22 characters>`."""

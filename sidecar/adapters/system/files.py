@@ -1,13 +1,13 @@
-"""File descriptors: how many the process may have, how many it has, and how many of them connections may take."""
+"""File descriptors: the process's limit, the number of open ones, and the share for connections."""
 
 import os
 import resource
 from typing import Final
 
 KEPT_FREE: Final = 192
-"""For operators, probes, the record, logs, and channels to hosts and data services, whatever the listeners take."""
+"""Descriptors for operators, probes, the record, logs, and channels to hosts and data services."""
 LEAST: Final = 8
-"""Connections of a listener, even if that leaves less for the rest."""
+"""The least connections of a listener, even if that leaves fewer descriptors for the rest."""
 
 
 def files_limit() -> int:
@@ -16,16 +16,16 @@ def files_limit() -> int:
 
 
 def files_open() -> int:
-    """Return how many are open; the limit if none is left for looking."""
+    """Return the number of open descriptors; the limit if none is left to count them."""
     try:
-        return len(os.listdir("/dev/fd")) - 1  # one of them is the directory's
+        return len(os.listdir("/dev/fd")) - 1  # the listing itself uses one
     except OSError:
         return files_limit()
 
 
 def connections_within(limit: int, wanted: int, listeners: int) -> int:
-    """Return how many connections each listener may have of `wanted`, if the process may open `limit` files.
+    """Return how many of `wanted` connections each listener may have, if the process may open `limit` files.
 
-    Those of operators have limits of their own, which are part of `KEPT_FREE`.
+    Operators' listeners have separate limits, which are part of `KEPT_FREE`.
     """
     return min(wanted, max(LEAST, (limit - KEPT_FREE) // listeners))

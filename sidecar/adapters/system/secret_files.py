@@ -9,13 +9,13 @@ from typing import Final
 from sidecar.core.decoding import DecodeError, from_ascii
 
 SHORTEST: Final = 32
-"""Characters."""
+"""Minimum number of characters."""
 SECRET_BYTES: Final = 32
 LARGEST: Final = 64 * 1024
 
 
 class SecretFileProblem(Exception):
-    """A secret cannot be used; the message names the file and the cause, and nothing of its content."""
+    """A secret cannot be used; the message names the file and the cause, and no part of its content."""
 
 
 def read_secret(path: Path, shortest: int = SHORTEST) -> str:
@@ -65,16 +65,16 @@ def _text_in(path: Path, shortest: int) -> str:
 
 
 def _how(path: Path) -> str:
-    """Return how a secret that any random text can be is created. Not for one that has a form, such as a DSN."""
+    """Return how to create a secret that may be any random text. Not for one with a form, such as a DSN."""
     import shlex  # noqa: PLC0415  only a refusal needs it
 
     return f"; create it with `(umask 077; openssl rand -hex 32 > {shlex.quote(str(path))})`"
 
 
 def read_or_make_secret(path: Path) -> str:
-    """Return the secret in `path`; if there is no such file, make one of 256 bits with mode 0400.
+    """Return the secret in `path`; if the file does not exist, create one of 256 bits with mode 0400.
 
-    Two processes that start at once end up with the same secret: the file appears whole or not at all.
+    Two processes that start at once get the same secret: the file appears complete or not at all.
     """
     if not path.exists():
         _make(path)
@@ -91,7 +91,7 @@ def _make(path: Path) -> None:
                 file.write(secrets.token_urlsafe(SECRET_BYTES) + "\n")
                 file.flush()
                 os.fsync(handle)
-            os.link(fresh, path)  # unlike a rename, never replaces what another process made meanwhile
+            os.link(fresh, path)  # unlike a rename, never replaces a file that another process has just created
         finally:
             fresh.unlink()
     except FileExistsError:

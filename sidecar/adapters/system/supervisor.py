@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 YOUNG: Final = 50_000
-"""Objects made before a look at the newest ones; the interpreter's own 700 are made by three dispatches."""
+"""Objects that are created between two collections of the youngest generation; the default is 700: three dispatches."""
 MIDDLE: Final = 20
 OLD: Final = 100
 
@@ -25,7 +25,7 @@ def reduce_gc_frequency() -> None:
 FIRST_WAIT: Final = 0.2
 LONGEST_WAIT: Final = 10.0
 HEALTHY_AFTER: Final = 60.0
-"""Seconds. A loop that ran this long begins again with the first wait."""
+"""Seconds. After a loop has run this long, its backoff starts again."""
 
 
 class LoopEnded(Exception):
@@ -36,18 +36,18 @@ class LoopObserver(Protocol):
     """Receives the state of the loops; must not raise."""
 
     def loop_down(self, name: str, error: BaseException) -> None:
-        """A loop has ended and is not running."""
+        """Note that a loop has ended and is not running."""
 
     def loop_up(self, name: str) -> None:
-        """It runs again."""
+        """Note that a loop runs again."""
 
 
 class Supervisor:
-    """Runs a loop, and runs it again whenever it ends.
+    """Runs loops, and restarts a loop whenever it ends.
 
     Args:
-        observer: told of each end and each new start.
-        pause: waits that many seconds.
+        observer: receives each end and each restart.
+        pause: waits a number of seconds.
     """
 
     def __init__(self, observer: LoopObserver, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
@@ -55,7 +55,7 @@ class Supervisor:
         self._pause = pause
 
     async def keep(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        """Run `run` for ever; ends only by being cancelled."""
+        """Run a loop for ever; ends only when it is cancelled."""
         wait, loop = FIRST_WAIT, asyncio.get_running_loop()
         while True:
             began = loop.time()
@@ -65,7 +65,7 @@ class Supervisor:
             self._observer.loop_up(name)
 
     async def _end_of(self, run: Callable[[], Awaitable[None]]) -> BaseException:
-        """Return the end of a loop; our own cancellation is passed on."""
+        """Return the exception that ended a loop; a cancellation of the supervisor itself is propagated."""
         task = asyncio.current_task()
         try:
             await run()

@@ -12,8 +12,10 @@ CLOSE_SECONDS: Final = 2.0
 
 
 SWITCH_SECONDS: Final = 0.0002
-"""After which a computation gives the interpreter to the loop, if that wants it. The interpreter's own 5 ms are waited
-for at each system call of the loop: a bind has several."""
+"""The switch interval of the interpreter during a computation.
+
+With the default of 5 ms, the event loop would wait that long after each of its system calls; a bind makes several.
+"""
 
 
 class OffLoop:
@@ -27,16 +29,16 @@ class OffLoop:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="off-loop")
 
     async def __call__(self, work: Callable[[], Result]) -> Result:
-        """Return the result of `work`, or raise its exception. It must not use anything that the loop changes."""
+        """Return the result of `work`, or raise its exception. It must not use objects that the event loop changes."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, _yielding, work)
 
     def close(self) -> None:
-        """Begin no other computation."""
+        """Start no further computation."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _yielding(work: Callable[[], Result]) -> Result:
-    """Do it so that the loop never waits long for the interpreter."""
+    """Run the computation so that the event loop never waits long for the interpreter."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
@@ -49,7 +51,7 @@ class OwnedTasks:
     """Holds a reference to each task until it ends, handles its exceptions, and waits for all tasks at the end.
 
     Args:
-        on_stray: told the name of a task and what it raised; must not raise itself.
+        on_stray: receives the name and the exception of a task; must not raise.
     """
 
     def __init__(self, on_stray: Callable[[str, BaseException], None]) -> None:
@@ -57,7 +59,7 @@ class OwnedTasks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        """How many run."""
+        """Return the number of running tasks."""
         return len(self._tasks)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
@@ -68,12 +70,12 @@ class OwnedTasks:
         return task
 
     async def _guarded(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Keep even a plugin's `SystemExit` from ending the loop, as a task that raises it would."""
+        """Catch even a plugin's `SystemExit`: a task that raises it would end the event loop."""
         try:
             await work
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # noqa: BLE001  the border: what strays out of a task ends that task only
+        except BaseException as error:  # noqa: BLE001  boundary: an unhandled exception ends only this task
             self._on_stray(name, error)
 
     async def ended(self, within: float) -> bool:
@@ -83,7 +85,7 @@ class OwnedTasks:
         return not self._tasks
 
     async def close(self, within: float = 1.0) -> None:
-        """Cancel what still runs and wait for it; a task that will not end is reported and left behind."""
+        """Cancel running tasks and wait for them; a task that does not end is reported and abandoned."""
         for task in list(self._tasks):
             task.cancel("the sidecar is stopping")
         if not await self.ended(within):
@@ -92,10 +94,10 @@ class OwnedTasks:
 
 
 async def closed(close: Callable[[], Awaitable[None]], seconds: float = CLOSE_SECONDS) -> None:
-    """Have a plugin's object release what it holds, within a limit; whatever goes wrong is of no interest any more."""
+    """Close a plugin's object, within a time limit; errors are ignored."""
 
     async def contained() -> None:
-        with suppress(BaseException):  # out of a task an exit would end the process in the middle of its stop
+        with suppress(BaseException):  # SystemExit in a task would end the process in the middle of its shutdown
             await close()
 
     task = asyncio.get_running_loop().create_task(contained())

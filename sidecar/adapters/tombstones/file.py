@@ -20,11 +20,11 @@ from sidecar.core.identifiers import Digest
 from sidecar.operations.rollout.store.ports import LocalStop
 
 REWRITTEN_FROM: Final = 256 * 1024
-"""Bytes from which on a file is written anew; then from twice what still counted."""
+"""A file of this size in bytes is compacted; after that, at twice the size of what still counted."""
 MOST_NAMED: Final = 5
-"""Damaged lines in a report."""
+"""The most damaged lines in a report."""
 LARGEST: Final = 16 * 1024 * 1024
-"""Bytes; a kill takes about 500, and a file that large is no file of ours."""
+"""The most bytes: a kill takes about 500, so a larger file is not a tombstone file."""
 
 
 class TombstonesUnusable(Exception):
@@ -36,8 +36,8 @@ class TombstonesInFile:
 
     Args:
         path: of the file.
-        handle: locked, at its end.
-        read: what was found in it.
+        handle: locked, positioned at the end.
+        read: the contents of the file.
     """
 
     def __init__(self, path: Path, handle: int, read: TombstoneFileContents) -> None:
@@ -66,7 +66,7 @@ class TombstonesInFile:
         return self._memory.ramped_down()
 
     def pending(self) -> Sequence[LocalStop]:
-        """Return stops that are not on record yet, oldest first."""
+        """Return stops that are not recorded yet, oldest first."""
         return self._memory.pending()
 
     def pending_again(self, killed: frozenset[Digest]) -> None:
@@ -140,21 +140,21 @@ class TombstonesInFile:
         try:
             _write_at(self._handle, content, self._length)
         except OSError:
-            os.ftruncate(self._handle, self._length)  # half a line must not spoil the next one
+            os.ftruncate(self._handle, self._length)  # otherwise the next line would continue a half-written one
             raise
         self._length += len(content)
 
 
 @asynccontextmanager
 async def opened_tombstones(path: Path, report: Callable[[str, str], None]) -> AsyncIterator[TombstonesInFile]:
-    """Open the file, made if there is none, while the context is open.
+    """Open the file while the context is open, and create it if it does not exist.
 
     Args:
-        path: of the file; its folder is made, too.
-        report: told the kind and the text of what is wrong with its content.
+        path: of the file; its folder is created, too.
+        report: receives kind and text of problems with its content.
 
     Raises:
-        TombstonesUnusable: it cannot be read or made, others may read or write it, or another process has it.
+        TombstonesUnusable: it cannot be read or created, others may read or write it, or another process has it.
     """
     try:
         handle, read = await asyncio.to_thread(_open, path)
@@ -180,7 +180,7 @@ def _damage(path: Path, read: TombstoneFileContents) -> str:
 
 
 def _seen(writing: "asyncio.Future[None]") -> None:
-    """A waiter has received the error. Without a waiter the error needs no report."""
+    """Retrieve the error of a write: a waiter has received it, and without a waiter it needs no report."""
     if not writing.cancelled():
         writing.exception()
 
@@ -219,7 +219,7 @@ def _checked(path: Path, handle: int) -> TombstoneFileContents:
 
 
 def _write_at(handle: int, content: bytes, begin: int) -> None:
-    """Write all of it, and wait for the disk."""
+    """Write all bytes, and wait for the disk."""
     written = 0
     while written < len(content):
         written += os.pwrite(handle, content[written:], begin + written)

@@ -1,11 +1,10 @@
-"""What stands in a file of tombstones: one JSON object a line, the newest last.
+"""The format of a tombstone file: one JSON object per line, the newest last.
 
-    {"stop": {"kind": "kill", "digest": "...", ...}}
-    {"recorded": ["kill", "..."]}
-    {"recorded": ["ramp_down", "..."], "of": "which request"}
+    {"stop": {"kind": "kill", "digest": "...", ...}} {"recorded": ["kill", "..."]} {"recorded": ["ramp_down", "..."],
+    "of": "which request"}
 
-A line that was half-written when the power went is the last one; it never was answered for, and is cut off. Any other
-line that cannot be read is kept as it is: it may have been a kill, so what it names is not served.
+A line that a power cut left half-written is the last one; it was never acknowledged, and is cut off. Any other
+unreadable line is kept: it may have been a kill, so the definitions that it names are not served.
 """
 
 import re
@@ -33,8 +32,8 @@ class TombstoneFileContents(msgspec.Struct, frozen=True):
     """The contents of a file.
 
     Attributes:
-        length: of its lines with their ends, in bytes; what follows was half-written.
-        damaged: lines that cannot be read, by their numbers, from 1. They are never thrown away.
+        length: of its complete lines, in bytes; the rest was half-written.
+        damaged: unreadable lines by number, from 1. They are never removed.
         held: definitions named in them that may have been killed.
     """
 
@@ -63,14 +62,14 @@ def read_lines(content: bytes) -> TombstoneFileContents:
     damaged: dict[int, bytes] = {}
     rows = whole.split(b"\n")[:-1]
     if _line_from(unfinished) or _line_from(unfinished[:-1]):
-        rows.append(unfinished)  # only its end is missing or damaged, so it may have been answered for
+        rows.append(unfinished)  # only its line end is missing or damaged, so it may have been acknowledged
     for number, raw in enumerate(rows, 1):
         line = _line_from(raw)
         if line is None:
             damaged[number] = raw
         elif line.stop is not None:
             stops.append(line.stop)
-            # a ramp-down that was put on record may be asked for again, and is then pending again
+            # A recorded ramp-down may be requested again, and is then pending again.
             recorded = [key for key in recorded if key != line.stop.key]
         elif line.recorded is not None:
             recorded.append(StopKey(*line.recorded, line.of))
@@ -88,7 +87,7 @@ def _line_from(raw: bytes) -> TombstoneEntry | None:
 
 
 def _held(damaged: Iterable[bytes]) -> Iterator[Digest]:
-    """Yield the definitions that damaged lines name; for a ramp-down it is unknown whether it has ended."""
+    """Yield the definitions in damaged lines. For a ramp-down it is unknown whether it still counts."""
     for raw in damaged:
         if StopKind.RAMP_DOWN.encode() not in raw:
             yield from (Digest(found.decode("ascii", "replace")) for found in DIGEST.findall(raw))

@@ -7,7 +7,7 @@ from sidecar.operations.rollout.store.ports import LocalStop, StopKey, StopKind
 
 
 class TombstonesInMemory:
-    """The port `Tombstones`; reads hand out the same object until something is another."""
+    """The port `Tombstones`, in memory. Reads return the same object until something changes."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class TombstonesInMemory:
         self.remember(stop)
 
     def remember(self, stop: LocalStop) -> bool:
-        """Remember a stop at once; False if it was known."""
+        """Add a stop immediately; return False if it was known."""
         known = self._kills if stop.kind is StopKind.KILL else self._pending
         if stop.key in known:
             return False
@@ -65,7 +65,7 @@ class TombstonesInMemory:
         self.settled(stop)
 
     def settled(self, stop: LocalStop) -> bool:
-        """Note at once that a stop is on record; False if that was known."""
+        """Mark a stop as recorded immediately; return False if it was marked before."""
         if self._pending.pop(stop.key, None) is None:
             return False
         self._settle()

@@ -16,7 +16,8 @@ from sidecar.cli.subagent.kill import kill_danger
 from sidecar.cli.subagent.output.parsing import basis_points
 from sidecar.cli.subagent.output.results import result_lines
 from sidecar.cli.subagent.output.states import is_paused
-from sidecar.cli.subagent.steps import TAKEN_WITHOUT_READ, UNGATED, StepTarget, Verb
+from sidecar.cli.subagent.step_target import StepTarget
+from sidecar.cli.subagent.steps import TAKEN_WITHOUT_READ, UNGATED, Verb
 from sidecar.cli.subagent.verbs import acknowledgement, activation, promotion, ramping, rolling_back
 from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
 

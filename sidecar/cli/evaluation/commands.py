@@ -1,4 +1,4 @@
-"""`sidecar score`, as typed. Heavy imports wait until a command runs."""
+"""`sidecar score` and `sidecar ramp-watchdog`, as typed. Heavy imports wait until a command runs."""
 
 from enum import StrEnum, unique
 from typing import Annotated, Final
@@ -12,6 +12,11 @@ from sidecar.cli.subagent.options import Open
 SCORE_EXIT_CODES: Final = (
     "Exit codes: 0 recorded; 1 refused; 2 not sent (no sidecar, no token, wrong role, invalid arguments); "
     "78 invalid settings."
+)
+
+WATCH_EXIT_CODES: Final = (
+    "Exit codes: 0 no ramp is worse; 1 a breach: ramped down, or refused; 2 not judged (no sidecar, no token, wrong "
+    "role, no evidence); 3 the evidence cannot be trusted; 78 invalid settings."
 )
 
 
@@ -34,6 +39,8 @@ def add_evaluation(app: typer.Typer, settings_of: SettingsOf, environment: FromE
     placed = given_by(place_of_operators(settings_of, environment), "at")
     scored = given_by(_call, "call")(given_by(_said, "said")(_score))
     app.command(name="score", epilog=SCORE_EXIT_CODES)(placed(scored))
+    watching = given_by(_judged_by, "rules")(_ramp_watchdog)
+    app.command(name="ramp-watchdog", epilog=WATCH_EXIT_CODES)(placed(watching))
 
 
 def _call(
@@ -69,3 +76,35 @@ def _score(
 
     options = scoring.ScoreOptions(**call, **said, name=name, value=value)
     raise typer.Exit(scoring.record_score(at(), options))
+
+
+def _judged_by(
+    alpha: Annotated[
+        float, typer.Option("--alpha", min=0.0001, max=0.5, help="Probability of stopping a ramp that is not worse.")
+    ] = 0.05,
+    users: Annotated[int, typer.Option("--min-users", min=1, help="Fewest users in each arm for a proposal.")] = 100,
+    tell: Annotated[
+        float, typer.Option("--tell", min=0.001, max=1.0, help="Increase of failures that a proposal has ruled out.")
+    ] = 0.1,
+) -> dict[str, float]:
+    return {"alpha": alpha, "users": users, "tell": tell}
+
+
+def _ramp_watchdog(
+    at: Open,
+    rules: dict[str, float],
+    slot: Annotated[str, typer.Option("--slot", help="Only this slot.")] = "",
+    every: Annotated[int, typer.Option("--every", min=1, help="Seconds between two looks.")] = 60,
+    once: Annotated[bool, typer.Option("--once", help="Look once and end, e.g. from cron.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Ramp nothing down; say what would be done.")] = False,
+) -> None:
+    """Watch ramps: compare each ramping definition with its target, ramp down on a breach, else propose the next step.
+
+    It never raises a ramp. Uses the operator listener and needs a token of the role breaker.
+    """
+    from sidecar.cli.evaluation import ramp_watchdog  # noqa: PLC0415  only this command needs gRPC
+    from sidecar.core.evaluation.ramp_verdict import Rules  # noqa: PLC0415  the same holds
+
+    judged_by = Rules(rules["alpha"], int(rules["users"]), rules["tell"])
+    options = ramp_watchdog.WatchOptions(slot, 0 if once else every, dry_run, judged_by)
+    raise typer.Exit(ramp_watchdog.watch_ramps(at, options))

@@ -39,4 +39,5 @@ def add_init(app: typer.Typer) -> None:
         typer.echo(f"  cd {shlex.quote(str(written))}")
         typer.echo("  pip install -r requirements.txt")
         typer.echo("  sidecar validate config --strict\n")
+        typer.echo("Until 0.1.0 is published, add --find-links with the folder of your wheels to `pip install`.")
         typer.echo("README.md has the steps from there to the first dispatch.")

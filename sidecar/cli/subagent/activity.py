@@ -8,7 +8,8 @@ from sidecar.cli.output.drawing import Part, TextLine, clean, timestamp, utc
 from sidecar.cli.output.json_output import enum_word
 from sidecar.cli.subagent.client import OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.parsing import percent
-from sidecar.cli.subagent.steps import StepOptions, confirm
+from sidecar.cli.subagent.step_target import StepOptions
+from sidecar.cli.subagent.steps import confirm
 from sidecar.cli.subagent.views import OperatorCommands, print_answer, run_command
 from subagents.admin.v1 import admin_pb2
 from subagents.dispatch.v1 import outcome_pb2

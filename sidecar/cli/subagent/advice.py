@@ -5,6 +5,8 @@ from typing import Final
 
 from sidecar.core.rollout.remedies import CHOICES, NO_DEFINITION, REMEDY, STEP, Remedy
 
+BEFORE_RAMPS: Final = "pre_merge"
+"""The gate whose results are of no step of the ramp."""
 HOW_TO_MINT: Final = (
     "mint a token with `sidecar token mint` and pass it as SIDECAR_ROLE_TOKEN or in a file with --token-file"
 )
@@ -12,7 +14,7 @@ NEXT: Final = {
     "TRANSITION_REFUSED": "`sidecar subagent show {name}` shows the current state",
     "GATE_FAILED": "nothing changed; fix what the gate reports and repeat the command, or permit this one step: "
     "`sidecar subagent override {name} --gate {gate} …`",
-    "GATE_HELD": "nothing changed; repeat the command once {gate} passes (an outage cannot be overridden)",
+    "GATE_HELD": "nothing changed; repeat the command once {gate} passes{held}",
     "POLICY_DENIED": "nothing changed; repeat the command when the policy permits the step",
     "REVISION_CONFLICT": "nothing changed: another operator changed the rollout, or --revision is outdated; check with "
     "`sidecar subagent show {name}`, then repeat the command",
@@ -25,6 +27,11 @@ NEXT: Final = {
     "STORE_UNAVAILABLE": "the state of rollouts is unknown until the store is available; a kill takes effect even so",
 }
 """Advice by error reason."""
+HELD: Final = {
+    "pending": ". If it reads evaluations, record one: `sidecar eval run <config> --record {gate}{step}`",
+    "unavailable": " (it gave no valid answer, and an outage cannot be overridden)",
+}
+"""More advice on a gate that held a step, by its verdict. Older sidecars do not send the verdict."""
 HELPS: Final = {
     Remedy.PROMOTE: "run `sidecar subagent promote {name} --reason …` first",
     Remedy.FIRST_RAMP: "run `sidecar subagent ramp {name} PERCENT --reason …` with a smaller share first",
@@ -48,4 +55,7 @@ def advice_for(reason: str, metadata: Mapping[str, str], name: str) -> str:
     page = f"see docs/errors.md#{reason.lower()}" if reason else ""
     text = helps.get(metadata.get(REMEDY, ""), NEXT.get(reason, page))
     gate, step = metadata.get("gate", "the gate"), metadata.get(STEP, "")
-    return text.format(name=name or "<id>", gate=gate, step=step, choices=metadata.get(CHOICES, NO_DEFINITION))
+    ramps = "" if gate == BEFORE_RAMPS else " --from PERCENT --to PERCENT"
+    held = HELD.get(metadata.get("verdict", ""), "").format(gate=gate, step=ramps)
+    choices = metadata.get(CHOICES, NO_DEFINITION)
+    return text.format(name=name or "<id>", gate=gate, step=step, choices=choices, held=held)

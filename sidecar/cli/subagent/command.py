@@ -18,7 +18,6 @@ from sidecar.cli.subagent.options import (
     ERASE_EXIT_CODES,
     EX_USAGE,
     EXIT_CODES,
-    NO_PLACE,
     AsJson,
     Config,
     CredentialFiles,
@@ -33,6 +32,7 @@ from sidecar.cli.subagent.options import (
     TokenFile,
     Watch,
     parse_or_exit,
+    socket_of,
     token_in,
 )
 from sidecar.cli.subagent.output.parsing import basis_points
@@ -272,11 +272,7 @@ def _operating(
     if not targets and config is None and (named := environment.target().strip()):
         targets = (named,)
     if not targets:
-        try:
-            targets = (f"unix:{settings_of(config).operators.socket}",)
-        except typer.Exit:
-            typer.echo(NO_PLACE, err=True)
-            raise
+        targets = (socket_of(config, settings_of),)
     ask = _confirmed if sys.stdin.isatty() else None
     where = SidecarAddress(targets, token.strip(), files.tls)
     return _reading().OperatorCommands(where, sys.stdout, sys.stderr, as_json, ask)

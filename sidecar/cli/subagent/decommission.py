@@ -8,7 +8,8 @@ from sidecar.cli.output.json_output import message_to_json
 from sidecar.cli.subagent.cleanup import CheckoutLocation, code_of, find_decommission, patch_request
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.decommission_tables import decommission_lines, status_lines, step_word
-from sidecar.cli.subagent.steps import StepOptions, StepTarget, Verb, take
+from sidecar.cli.subagent.step_target import StepOptions, StepTarget
+from sidecar.cli.subagent.steps import Verb, take
 from sidecar.cli.subagent.views import OperatorCommands, print_answer, run_command
 from sidecar.core.rollout.checkout_inspection import CheckoutRefused
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus

@@ -6,7 +6,8 @@ from typing import Final
 
 from sidecar.cli.output.drawing import Part, clean
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
-from sidecar.cli.subagent.steps import StepOptions, confirm
+from sidecar.cli.subagent.step_target import StepOptions
+from sidecar.cli.subagent.steps import confirm
 from sidecar.cli.subagent.views import OperatorCommands, run_command, with_errors
 from sidecar.core.errors import SubagentsError
 from sidecar.core.identifiers import TurnId

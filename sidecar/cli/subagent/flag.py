@@ -8,7 +8,8 @@ from sidecar.cli.output.json_output import message_to_json
 from sidecar.cli.subagent.client import OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.flag_tables import flag_table, kind_word
 from sidecar.cli.subagent.output.parsing import percent
-from sidecar.cli.subagent.steps import StepOptions, StepTarget, Verb, take, take_without_read
+from sidecar.cli.subagent.step_target import StepOptions, StepTarget
+from sidecar.cli.subagent.steps import Verb, take, take_without_read
 from sidecar.cli.subagent.views import OperatorCommands, run_command
 from subagents.lifecycle.v1 import flags_pb2 as pb
 from subagents.lifecycle.v1 import reading_pb2

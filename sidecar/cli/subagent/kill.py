@@ -9,7 +9,8 @@ from sidecar.cli.output.drawing import Part, clean
 from sidecar.cli.output.json_output import message_to_json
 from sidecar.cli.subagent.client import STOPPING, CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.results import is_lasting, result_lines
-from sidecar.cli.subagent.steps import StepOptions, confirm
+from sidecar.cli.subagent.step_target import StepOptions, refuse_short
+from sidecar.cli.subagent.steps import confirm
 from sidecar.cli.subagent.views import OperatorCommands, with_errors
 from sidecar.cli.subagent.waiting import UNRECORDED, Waited, effect_lines, wait_for_replicas
 from subagents.lifecycle.v1 import lifecycle_pb2
@@ -37,6 +38,7 @@ def kill(commands: OperatorCommands, options: StepOptions) -> int:
     targets = commands.where.targets
 
     def work() -> OperatorExit:
+        refuse_short(options.digest)
         confirm(commands, options, kill_danger(options.name, len(targets)))
         with ExitStack() as opened:
             clients = [opened.enter_context(OperatorClient(commands.where, each)) for each in targets]

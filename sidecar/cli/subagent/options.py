@@ -1,7 +1,9 @@
 """Arguments, options and exit codes that all `sidecar subagent` commands share."""
 
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -53,7 +55,11 @@ Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again every 
 Name = Annotated[str, typer.Argument(help="Id of the sub-agent's definition.")]
 Slot = Annotated[str, typer.Argument(help="A slot, or the id of a definition in it.")]
 Digest = Annotated[
-    str, typer.Option("--digest", help="Digest of the definition. Default: the active one, else the newest.")
+    str,
+    typer.Option(
+        "--digest",
+        help="Digest of the definition, or its first 8 digits or more. Default: the active one, else the newest.",
+    ),
 ]
 
 
@@ -78,6 +84,23 @@ class ErasePlace:
 
 
 Placed = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+def socket_of(config: Path | None, settings_of: Callable[[Path | None], Any]) -> str:
+    """Return the target that the settings name, or end the command.
+
+    Without a file, `NO_PLACE` comes first: what is missing in the settings does not matter then.
+    """
+    said = StringIO()
+    try:
+        with redirect_stderr(said):
+            return f"unix:{settings_of(config).operators.socket}"
+    except typer.Exit:
+        if config is None:
+            typer.echo(NO_PLACE, err=True)
+        raise
+    finally:
+        typer.echo(said.getvalue(), err=True, nl=False)
 
 
 def parse_or_exit(read: Callable[[str], ValueT], text: str) -> ValueT:

@@ -10,7 +10,8 @@ from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorE
 from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.output.states import definition_effect
 from sidecar.cli.subagent.output.tables import audit_line, short
-from sidecar.cli.subagent.steps import StepOptions, confirm
+from sidecar.cli.subagent.step_target import StepOptions
+from sidecar.cli.subagent.steps import confirm
 from sidecar.cli.subagent.views import OperatorCommands, print_answer, run_watching
 from subagents.admin.v1 import admin_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
@@ -172,8 +173,8 @@ def _row(slot: pb.SlotStatus) -> list[Part]:
         outside = "-"
     elif target is not None and target.ramp_basis_points < WHOLE:
         outside = f"{_name(target)} to {percent(target.ramp_basis_points)}"
-    where = "the experiment's " if slot.mode == pb.ROLLOUT_MODE_EXPERIMENT else ""
-    serves = f"{definition_effect(active, slot.definitions)} of {where}users"
+    mode = " (mode experiment)" if slot.mode == pb.ROLLOUT_MODE_EXPERIMENT else ""
+    serves = f"{definition_effect(active, slot.definitions)} of users{mode}"
     return [Part(clean(slot.slot)), Part(_name(active)), Part(serves), Part(outside), pinned]
 
 

@@ -44,9 +44,9 @@ def _drain(
 
     Uses the operator listener and needs a role token, like `sidecar subagent`.
     """
-    from sidecar.cli.subagent import status, steps  # noqa: PLC0415  only these commands need gRPC
+    from sidecar.cli.subagent import status, step_target  # noqa: PLC0415  only these commands need gRPC
 
-    raise typer.Exit(status.drain(at(), steps.StepOptions("", reason, yes=yes), resume=resume))
+    raise typer.Exit(status.drain(at(), step_target.StepOptions("", reason, yes=yes), resume=resume))
 
 
 def _end_turn(
@@ -59,6 +59,6 @@ def _end_turn(
 
     Uses the operator listener and needs a role token, like `sidecar subagent`.
     """
-    from sidecar.cli.subagent import activity, steps  # noqa: PLC0415  only these commands need gRPC
+    from sidecar.cli.subagent import activity, step_target  # noqa: PLC0415  only these commands need gRPC
 
-    raise typer.Exit(activity.end_turn(at(), steps.StepOptions(turn_id, reason, yes=yes)))
+    raise typer.Exit(activity.end_turn(at(), step_target.StepOptions(turn_id, reason, yes=yes)))

@@ -79,7 +79,7 @@ def options_of(
     """Return a function that builds `StepOptions` for an id. The parameters are the options of every step."""
 
     def options(name: str) -> Any:
-        from sidecar.cli.subagent.steps import StepOptions  # noqa: PLC0415  only these commands need gRPC
+        from sidecar.cli.subagent.step_target import StepOptions  # noqa: PLC0415  only these commands need gRPC
 
         return StepOptions(name, reason, request_id, slot, digest, revision, **ways)
 
@@ -97,7 +97,10 @@ def _promote(
     name: Name,
     to_test: Annotated[bool, typer.Option("--to-test", help="Only from dev to test.")] = False,
 ) -> None:
-    """Move a definition to test, and then to promote (at 0 %, not active) if the gate pre_merge passes."""
+    """Move a definition to test, and then to promote (at 0 %, not active) if the gate pre_merge passes.
+
+    If an id has a promoted content and one that is not promoted yet (after a major change), the latter is meant.
+    """
     raise typer.Exit(_verbs().promote(at(), options_of(name), to_test=to_test))
 
 

@@ -1,15 +1,15 @@
 """Takes the steps of one rollout: reads its revision, prints the plan, sends the requests, prints the results."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sidecar.cli.output.drawing import Part, clean
 from sidecar.cli.output.json_output import message_to_json
-from sidecar.cli.subagent.advice import advice_for
 from sidecar.cli.subagent.client import STEPPING, STOPPING, CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.results import is_lasting, result_lines
+from sidecar.cli.subagent.output.tables import short
+from sidecar.cli.subagent.step_target import StepOptions, StepTarget, find_target, refuse_short
 from sidecar.cli.subagent.views import OperatorCommands, run_command
 from sidecar.cli.subagent.waiting import UNRECORDED, effect_lines, wait_for_replicas
 from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
@@ -20,28 +20,6 @@ UNGATED: Final = (*TAKEN_WITHOUT_READ, "RollBack", "SwitchFlagOn")
 """Steps that need no gate, so the short timeout applies."""
 BETWEEN: Final = 2.0
 """Seconds between two reads of a flag that an operator has to switch in its backend."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepOptions:
-    """The options that all steps share.
-
-    Attributes:
-        request_id: empty: a new id.
-        revision: the expected revision; None: the one that is read now.
-        wait: wait until every replica shows the change, at most for `patience`.
-    """
-
-    name: str
-    reason: str
-    request_id: str = ""
-    slot: str = ""
-    digest: str = ""
-    revision: int | None = None
-    dry_run: bool = False
-    yes: bool = False
-    wait: bool = False
-    patience: timedelta = timedelta(minutes=5)
 
 
 def flags_are_on(flags: Sequence[reading_pb2.FlagStatus]) -> bool:
@@ -68,55 +46,40 @@ class Verb:
     awaited: Callable[[Sequence[reading_pb2.FlagStatus]], bool] = flags_are_on
 
 
-@dataclass(frozen=True, slots=True)
-class StepTarget:
-    """The slot and the definition of a step, as read before it."""
+def take(
+    commands: OperatorCommands,
+    options: StepOptions,
+    verbs_of: Callable[[StepTarget], Sequence[Verb]],
+    choose: Callable[[StepTarget], StepTarget] = lambda target: target,
+) -> int:
+    """Read the rollout, take the steps that `verbs_of` derives from it, print the results. Returns the exit code.
 
-    slot: reading_pb2.SlotStatus
-    definition: reading_pb2.DefinitionStatus
-
-
-def take(commands: OperatorCommands, options: StepOptions, verbs_of: Callable[[StepTarget], Sequence[Verb]]) -> int:
-    """Read the rollout, take the steps that `verbs_of` derives from it, print the results. Returns the exit code."""
+    Args:
+        commands: how to reach the sidecar, and where to print.
+        options: of the step.
+        verbs_of: the steps.
+        choose: without --digest, returns which definition with the id is meant.
+    """
 
     def work(client: OperatorClient) -> OperatorExit:
         target = find_target(client, options)
+        target = target if options.digest else choose(target)
+        named = bool(options.digest) or target.chosen
+        wish = replace(options, digest=target.definition.digest) if named else options
         revision = target.slot.revision if options.revision is None else options.revision
-        return Stepping(client, commands, options, target, revision).through(verbs_of(target))
+        return Stepping(client, commands, wish, target, revision).through(verbs_of(target))
 
     return run_command(commands, work)
 
 
 def take_without_read(commands: OperatorCommands, options: StepOptions, verb: Verb) -> int:
     """Take a step without reading the rollout first. Returns the exit code."""
-    return run_command(
-        commands, lambda client: Stepping(client, commands, options, None, options.revision).through([verb])
-    )
 
+    def work(client: OperatorClient) -> OperatorExit:
+        refuse_short(options.digest)
+        return Stepping(client, commands, options, None, options.revision).through([verb])
 
-def find_target(client: OperatorClient, options: StepOptions) -> StepTarget:
-    """Return the definition that the sidecar would choose: of several with one id the active one, else the newest."""
-    for slot in client.ask("ListRollouts", reading_pb2.ListRolloutsRequest()).slots:
-        if options.slot not in {"", slot.slot}:
-            continue
-        named = [each for each in slot.definitions if each.definition_id == options.name]
-        matching = [each for each in named if options.digest in {"", each.digest}]
-        if matching:
-            return StepTarget(slot, ([each for each in matching if each.active] or matching)[-1])
-        if named:
-            raise CannotOperate(
-                f"{slot.slot} has no digest {clean(options.digest)} of {options.name}; the current digest is"
-                f" {named[-1].digest}, at revision {slot.revision} (REVISION_CONFLICT)",
-                OperatorExit.REFUSED,
-                "REVISION_CONFLICT",
-                advice=advice_for("REVISION_CONFLICT", {}, options.name),
-            )
-    raise CannotOperate(
-        f"no rollout has a matching definition {options.name} (UNKNOWN_DEFINITION)",
-        OperatorExit.REFUSED,
-        "UNKNOWN_DEFINITION",
-        advice="`sidecar subagent list` shows the known definitions",
-    )
+    return run_command(commands, work)
 
 
 class Stepping:
@@ -133,15 +96,16 @@ class Stepping:
         self._client = client
         self._operating = commands
         self._wish = options
-        self._found = target
         self._revision = revision
         self._request_id = options.request_id or commands.new_id()
         self._results: list[Any] = []
+        self._digest = short(options.digest) if target is not None and target.chosen else ""
 
     def through(self, verbs: Sequence[Verb]) -> OperatorExit:
         """Take the steps in order and return the exit code of the command."""
+        name = clean(self._wish.name) + (f"@{self._digest}" if self._digest else "")
         for verb in verbs:
-            self._say(f"{clean(self._wish.name)}: {verb.plan}", "bold")
+            self._say(f"{name}: {verb.plan}", "bold")
         confirm(self._operating, self._wish, "\n".join(verb.danger for verb in verbs if verb.danger))
         try:
             for verb in verbs[:1] if self._wish.dry_run else verbs:
@@ -161,7 +125,10 @@ class Stepping:
         """
         request_id = self._request_id + verb.suffix
         again = "" if self._revision is None else f" --revision {self._revision}"
-        self._say(f"  request id {request_id}; repeat with: --request-id {self._request_id}{again}", "dim")
+        again += f" --digest {self._digest}" if self._digest else ""
+        if not self._results:
+            repeat = f"repeat with: --request-id {self._request_id}{again}"
+            self._say(f"  request id {request_id}; {repeat} (only after a lost answer)", "dim")
         result = self._request(verb, request_id, again)
         until, tries = self._operating.passed() + self._wish.patience.total_seconds(), 1
         while _waits_for_edits(result):
@@ -217,6 +184,9 @@ class Stepping:
 
     def _wait_until_effective(self) -> OperatorExit:
         lasting = all(map(is_lasting, self._results))
+        if self._digest and not self._wish.dry_run:
+            name = clean(self._wish.name)
+            self._say(f"  its next steps need --digest {self._digest}: without it, {name} is the active one", "yellow")
         if not self._wish.wait or self._wish.dry_run:
             return self._end(OperatorExit.DONE if lasting else OperatorExit.PARTIAL)
         version = max(each.rollout_version for each in self._results)

@@ -5,10 +5,11 @@ from typing import Any, Final
 
 from sidecar.cli.output.drawing import clean
 from sidecar.cli.subagent.client import CannotOperate, OperatorExit
-from sidecar.cli.subagent.output.parsing import percent
+from sidecar.cli.subagent.output.parsing import is_named, percent
 from sidecar.cli.subagent.output.states import EFFECTS
 from sidecar.cli.subagent.output.tables import curve_word, mode_word
-from sidecar.cli.subagent.steps import StepOptions, StepTarget, Verb, take, take_without_read
+from sidecar.cli.subagent.step_target import StepOptions, StepTarget, to_promote
+from sidecar.cli.subagent.steps import Verb, take, take_without_read
 from sidecar.cli.subagent.views import OperatorCommands, stamp
 from sidecar.core.rollout.remedies import NO_DEFINITION
 from sidecar.core.rollout.rollout_config import MODES
@@ -30,7 +31,7 @@ def successor(target: StepTarget, to: str) -> tuple[str, dict[str, Any]]:
     """
     if to == NO_DEFINITION:
         return "the slot stays empty until a definition is activated", {"leave_empty": True}
-    named = [each for each in target.slot.definitions if to in {each.definition_id, each.digest}]
+    named = [each for each in target.slot.definitions if to == each.definition_id or is_named(each.digest, to)]
     live = [each for each in named if each.state == pb.LIFECYCLE_STATE_PROMOTE and each.HasField("activated_at")]
     meant = live or named
     if len(meant) == 1:
@@ -92,7 +93,7 @@ def acknowledgement(target: StepTarget, breach_id: str = "") -> list[Verb]:
 
 def promote(commands: OperatorCommands, options: StepOptions, *, to_test: bool = False) -> int:
     """Move a definition to `test`, and from there to `promote`. Returns the exit code."""
-    return take(commands, options, lambda target: promotion(target, to_test=to_test))
+    return take(commands, options, lambda target: promotion(target, to_test=to_test), to_promote)
 
 
 def ramp(commands: OperatorCommands, options: StepOptions, points: int) -> int:

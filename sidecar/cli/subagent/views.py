@@ -21,6 +21,7 @@ from sidecar.cli.subagent.output.tables import (
     preview_lines,
     slot_lines,
 )
+from sidecar.cli.subagent.step_target import refuse_short
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 MOST_FAILURES: Final = 5
@@ -225,7 +226,12 @@ def explain(commands: OperatorCommands, options: ExplainOptions) -> int:
 def preview(commands: OperatorCommands, name: str, ramp: int, digest: str) -> int:
     """Show how many users a ramp would add and remove. Returns the exit code."""
     request = pb.PreviewRampRequest(slot=name, ramp_basis_points=ramp, digest=digest)
-    return print_answer(commands, lambda client: client.ask("PreviewRamp", request, name), preview_lines)
+
+    def ask(client: OperatorClient) -> Any:
+        refuse_short(digest)
+        return client.ask("PreviewRamp", request, name)
+
+    return print_answer(commands, ask, preview_lines)
 
 
 def show_history(commands: OperatorCommands, options: HistoryOptions) -> int:

@@ -65,7 +65,7 @@ def validate(root: Path, options: ValidateOptions, load: Callable[[Path], Loaded
         if loaded.catalogue is not None and (unflagged := _unflagged(loaded.catalogue)):
             out.write(_note_on(unflagged) + "\n")
         fits = f"; {_counted(len(unfit), 'problem')} of the settings with it" if unfit else ""
-        out.write(f"{_summary(loaded)}{fits}\n")
+        out.write(f"{_summary(loaded, strict=options.strict)}{fits}\n")
     if loaded.catalogue is None or unfit:
         return INVALID
     return INVALID if options.strict and (loaded.problems or loaded.advice) else VALID
@@ -95,7 +95,7 @@ def _note_on(unflagged: list[str]) -> str:
     )
 
 
-def _summary(loaded: LoadedCatalogue) -> str:
+def _summary(loaded: LoadedCatalogue, *, strict: bool) -> str:
     warnings = _counted(len(loaded.problems) - len(loaded.errors), "warning")
     if loaded.catalogue is None:
         return f"invalid: {_counted(len(loaded.errors), 'error')}, {warnings}"
@@ -104,7 +104,8 @@ def _summary(loaded: LoadedCatalogue) -> str:
     agents = _counted(len(cards), "agent")
     tools = _counted(len(loaded.catalogue.tools), "tool")
     advice = f", {_counted(len(loaded.advice), 'piece')} of advice" if loaded.advice else ""
-    return f"valid: {agents} ({orchestrators}), {tools}, {warnings}{advice}"
+    word = "not valid (--strict)" if strict and (loaded.problems or loaded.advice) else "valid"
+    return f"{word}: {agents} ({orchestrators}), {tools}, {warnings}{advice}"
 
 
 def _counted(number: int, noun: str) -> str:

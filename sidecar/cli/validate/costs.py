@@ -26,9 +26,10 @@ def tool_lines(loaded: LoadedCatalogue) -> Iterator[str]:
     for card in cards:
         if asked := sub_agent_tokens(card, loaded):
             each = ", ".join(f"{name} {tokens}" for name, tokens in loaded.tool_tokens[card.definition.id].items())
-            more = ", ".join(f"{number}: {tokens}" for number, tokens in scaled(asked).items())
+            more = ", ".join(f"with {number}, {tokens}" for number, tokens in scaled(asked).items())
+            those = "the sub-agent" if len(asked) == 1 else f"the {len(asked)} sub-agents"
             yield f"{card.definition.id}: tokens of each call for its tools ({TOKENS}): {each}"
-            yield f"  for {len(asked)} of them, sub-agents: {sum(asked)}; for other numbers as large as these, {more}"
+            yield f"  {those} of them: {sum(asked)} tokens; more sub-agents of this size: {more}"
 
 
 def sub_agent_tokens(card: Card, loaded: LoadedCatalogue) -> list[int]:

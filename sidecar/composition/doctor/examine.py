@@ -20,11 +20,11 @@ from sidecar.settings.name_checks import invalid_targets, names_of, unknown_name
 
 
 def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
-    """Yield each finding as soon as it is there.
+    """Yield each finding as soon as its check is complete.
 
     Args:
-        settings: that a sidecar would start with.
-        seconds: that each thing outside the process may take to answer.
+        settings: the settings with which a sidecar would start.
+        seconds: the longest time for an answer of each service outside the process.
     """
     catalogue = load_directory(settings.definitions.path, max_sub_agents=settings.definitions.max_sub_agents)
     yield from _definitions(settings, catalogue.catalogue, [each.render() for each in catalogue.problems])

@@ -89,7 +89,7 @@ def _public_key(path: Path) -> Finding:
 
 
 def cannot_make(folder: Path) -> str:
-    """Return why a folder can be neither used nor made; empty if it can."""
+    """Return why a folder can be neither used nor created; empty if it can."""
     there = folder
     while not there.exists():
         there = there.parent

@@ -21,7 +21,7 @@ AREA: Final = "flags"
 async def examine_flags(
     settings: Settings, policy: PolicyMap, catalogue: Catalogue | None, seconds: float
 ) -> Sequence[Finding]:
-    """Return what each flag backend in use answers; `embedded` is a part of the record and is not asked."""
+    """Return a finding for each flag backend in use, except `embedded`, which is a part of the record."""
     found: list[Finding] = []
     for spec in policy.flag_backends:
         if spec.factory is EMBEDDED_FLAGS.factory:
@@ -37,7 +37,7 @@ async def examine_flags(
             if isinstance(backend, NamedFlagBackend):
                 backend.set_names(named)
             report = await await_with_limit(seconds, backend.fetch())
-        except (Exception, SystemExit, GeneratorExit) as problem:  # noqa: BLE001  the border of a plugin
+        except (Exception, SystemExit, GeneratorExit) as problem:  # noqa: BLE001  a plugin may raise anything
             remedy = f"is the service running? See [flags.{spec.name}] in the settings"
             found.append(error(AREA, spec.name, f"does not answer: {cause_of(problem)}", remedy))
         else:

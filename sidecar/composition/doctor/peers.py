@@ -30,7 +30,7 @@ GRPC: Final = "grpc"
 HTTPS: Final = 443
 HTTP: Final = 80
 OF_A_SIDECAR: Final = re.compile(r'\{\s*"ready":')
-"""How the page of readiness begins."""
+"""The beginning of the readiness page, by which a running sidecar is recognised."""
 SOCKET: Final = re.compile(r'"dispatch_socket": ("(?:[^"\\]|\\.)*")')
 
 
@@ -39,8 +39,8 @@ def examine_ops_address(address: str, socket: str, seconds: float) -> Finding:
 
     Args:
         address: `server.ops_address`.
-        socket: `server.dispatch_socket`; a sidecar with another one is not this one.
-        seconds: longest wait for each step of asking.
+        socket: `server.dispatch_socket`; a sidecar with another socket is another sidecar.
+        seconds: the longest wait for each step of the request.
     """
     about = f"server.ops_address {address}"
     remedy = "stop what listens there, or set `server.ops_address`; port 0 takes any free one"
@@ -61,11 +61,11 @@ def examine_ops_address(address: str, socket: str, seconds: float) -> Finding:
 
 
 class _Target(NamedTuple):
-    """Where a runner finds a host.
+    """The address of a runner host, with its runner.
 
     Attributes:
-        instance: the name by which the settings choose the runner.
-        plugin: that the instance is of.
+        instance: the name of the runner in the settings.
+        plugin: the plugin of this instance.
     """
 
     instance: str
@@ -76,19 +76,19 @@ class _Target(NamedTuple):
 async def examine_runners(
     settings: Settings, policy: PolicyMap, catalogue: Catalogue, seconds: float
 ) -> Sequence[Finding]:
-    """Return a finding for each target of a sub-agent; all are asked at once."""
+    """Return a finding for each target of a sub-agent. All targets are checked concurrently."""
     targets = TargetMap(settings.targets.slots, settings.targets.verticals)
     found = [error("runners", str(each.id), NO_TARGET, remedy) for each, remedy in without_target(settings, catalogue)]
     used: dict[_Target, list[str]] = {}
     offered = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
     for card in catalogue.cards.values():
         if card.definition.slot in offered:
-            _sort_in(card, targets, policy, settings, used, found)
+            _add_to_target(card, targets, policy, settings, used, found)
     asked = [_host(at, names, seconds, _channels(settings, at.instance)) for at, names in used.items()]
     return [*found, *await asyncio.gather(*asked)]
 
 
-def _sort_in(
+def _add_to_target(
     card: Card,
     targets: TargetMap,
     policy: PolicyMap,
@@ -96,7 +96,7 @@ def _sort_in(
     used: dict[_Target, list[str]],
     found: list[Finding],
 ) -> None:
-    """Add a card to those of its target, or a finding if its runner is not known."""
+    """Add a card to the cards of its target, or add a finding if its runner is unknown."""
     definition = card.definition
     try:
         runner = policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner")
@@ -110,7 +110,7 @@ def _sort_in(
 
 
 def _channels(settings: Settings, instance: str) -> Callable[[str], grpc.aio.Channel]:
-    """Return what opens a connection to a runner host as that instance of runner `grpc` does."""
+    """Return a function that opens a connection to a runner host in the same way as that instance of runner `grpc`."""
     options = (("grpc.enable_http_proxy", 0),)
     tls: list[WatchedFiles] = []
     try:
@@ -159,7 +159,7 @@ async def _host(
 
 
 async def examine_services(catalogue: Catalogue, seconds: float) -> Sequence[Finding]:
-    """Return a finding for each data service that a tool names; only a connection is made, nothing is asked."""
+    """Return a finding for each data service that a tool names. Only a connection is opened; no request is sent."""
     by_address: dict[tuple[str, int], list[str]] = {}
     for name, tool in catalogue.tools.items():
         parts = urlsplit(tool.endpoint or "")

@@ -16,9 +16,9 @@ from sidecar.operations.process.findings import Finding, error, ok, warning
 from sidecar.settings import Settings, SettingsProblem
 
 LITTLE_ROOM: Final = 1024 * 1024 * 1024
-"""Bytes. A sidecar that serves writes some 6 KB for each dispatch."""
+"""Bytes of free space below which doctor warns. A sidecar writes about 6 KB for each dispatch."""
 LARGEST_SKEW: Final = 1.0
-"""Seconds between this clock and the database's."""
+"""The largest accepted difference between the clocks of sidecar and database, in seconds."""
 
 
 def examine_record(settings: Settings, seconds: float) -> Sequence[Finding]:
@@ -26,7 +26,7 @@ def examine_record(settings: Settings, seconds: float) -> Sequence[Finding]:
 
     Args:
         settings: of the sidecar.
-        seconds: that a database may take to answer.
+        seconds: the longest time for an answer of the database.
     """
     database = settings.record.database
     if database == "memory":

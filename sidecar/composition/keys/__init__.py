@@ -1,1 +1,1 @@
-"""Keys that change under a running sidecar."""
+"""Keys that change while the sidecar runs."""

@@ -1,4 +1,4 @@
-"""Key files that change under a running sidecar: read again, and handed to their users as a set."""
+"""Key files that change while the sidecar runs: they are read again and passed to their users as one set."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -15,25 +15,26 @@ Keys = TypeVar("Keys")
 
 
 class KeyFiles(Generic[Keys]):
-    """Follows the key files of one setting. Files that cannot be used change nothing and are reported.
+    """Watches the key files of one setting. Files that cannot be used are reported; the earlier keys stay in use.
 
     Args:
-        setting: names them, for messages.
+        setting: the name of the setting, for messages.
         paths: the files.
-        read: reads them all; raises `SettingsProblem`.
-        anomaly: logs and counts what the operator should know.
+        read: reads all files; raises `SettingsProblem`.
+        anomaly: logs and counts a problem.
 
     Attributes:
         initial: the keys at the start.
 
     Raises:
-        SettingsProblem: they cannot be used at the start.
+        SettingsProblem: the files cannot be used at the start.
     """
 
     def __init__(
         self, setting: str, paths: Sequence[Path], read: Callable[[], Keys], anomaly: Callable[[str, str], None]
     ) -> None:
-        read()  # its problem says more than that of the watch: the setting, and how a key is made
+        # Before the watch reads the files, because this error also names the setting and how to create a key.
+        read()
         self._setting = setting
         self._read = read
         broken = partial(self._broken, anomaly)
@@ -45,11 +46,11 @@ class KeyFiles(Generic[Keys]):
         self._adopted = self._watch.number
 
     def handing_to(self, adopt: Callable[[Keys], None]) -> Callable[[], Coroutine[Any, Any, None]]:
-        """Return a loop that hands each new set of keys to their user; owned by the supervisor."""
+        """Return a loop that passes each new set of keys to their user; the supervisor owns the loop."""
         return partial(self._run, adopt)
 
     def look(self, adopt: Callable[[Keys], None]) -> None:
-        """Look once, and hand the keys over if they have changed."""
+        """Check once, and pass the keys to their user if they have changed."""
         keys = self._watch.current()
         if self._watch.number != self._adopted:
             self._adopted = self._watch.number

@@ -16,7 +16,7 @@ Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 def key_source(section: str, configured: JwksSettings, clock: Clock, report: Callable[[str, str], None]) -> "KeySource":
-    """Return what fetches the keys of an issuer; nothing is fetched yet.
+    """Return the source of an issuer's keys. Nothing is fetched yet.
 
     Raises:
         SettingsProblem: the library for it is not installed.
@@ -40,7 +40,7 @@ def key_source(section: str, configured: JwksSettings, clock: Clock, report: Cal
 def verified_principals(
     configured: PrincipalsSettings, clock: Clock, report: Callable[[str, str], None]
 ) -> tuple[EstablishPrincipal, Loop]:
-    """Return what proves for which user turns are, and what keeps its keys fresh.
+    """Return the verifier of user tokens, and the loop that refreshes its keys.
 
     Raises:
         SettingsProblem: the library for it is not installed.

@@ -22,7 +22,7 @@ class OperatorKeys(Struct, frozen=True):
 
     @property
     def anybody_beside_others(self) -> tuple[str, ...]:
-        """Names of keys that make the limits of the others idle; none if all are alike in that."""
+        """Ids of keys without limits, if other keys have limits, which are then ineffective."""
         free = tuple(each.name for each in self.limits.values() if each.is_unrestricted)
         return free if len(free) < len(self.limits) else ()
 
@@ -31,7 +31,7 @@ def read_operator_keys(configured: OperatorSettings) -> OperatorKeys:
     """Return the keys.
 
     Raises:
-        SettingsProblem: one cannot be read, or is there twice with different limits.
+        SettingsProblem: a key cannot be read, or occurs twice with different limits.
     """
     keys, limits = list[Ed25519PublicKey](), dict[str, KeyLimits]()
     for setting, file, allowed in _named(configured):
@@ -48,7 +48,7 @@ def read_operator_keys(configured: OperatorSettings) -> OperatorKeys:
 
 
 def operator_key_files(configured: OperatorSettings) -> tuple[Path, ...]:
-    """Return the files that hold the keys."""
+    """Return the files that contain the keys."""
     return tuple(file for _, file, _ in _named(configured))
 
 

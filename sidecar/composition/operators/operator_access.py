@@ -56,11 +56,11 @@ if TYPE_CHECKING:
 
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 MOST_CONNECTIONS: Final = 32
-"""Of operators; `adapters/system/files.py` keeps file descriptors for them."""
+"""The most connections of operators. `adapters/system/files.py` reserves file descriptors for them."""
 
 
 class OperatorServices(Struct, frozen=True):
-    """What the services of the listener do their work with."""
+    """The dependencies of the listener's services."""
 
     rollout: RolloutOperations
     administer: Administer
@@ -75,7 +75,7 @@ def operator_plan(
     anomaly: Callable[[str, str], None],
     issuer: TokenVerifier | None = None,
 ) -> tuple[ListenerPlan | None, Sequence[Loop]]:
-    """Return the operators' listener, and what follows the files of its keys.
+    """Return the operators' listener, and the loops that watch its key files.
 
     There is no listener without keys and issuer, because every token would be refused.
 
@@ -114,10 +114,10 @@ def operator_plan(
 
 
 class OpenIssuer(Struct, frozen=True):
-    """An issuer.
+    """An issuer of role tokens.
 
     Attributes:
-        run: keeps its keys fresh; for ever.
+        run: refreshes its keys for ever.
     """
 
     tokens: TokenVerifier
@@ -125,7 +125,7 @@ class OpenIssuer(Struct, frozen=True):
 
 
 def open_issuer(configured: IssuerSettings, clock: Clock, report: Callable[[str, str], None]) -> OpenIssuer:
-    """Return what opens its tokens, and what fetches its keys; nothing is fetched yet.
+    """Return the verifier of its tokens, and the loop that fetches its keys. Nothing is fetched yet.
 
     Raises:
         SettingsProblem: the library for it is not installed.
@@ -170,7 +170,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
     def _administer(self) -> Administer:
         @asynccontextmanager
         async def opened() -> AsyncIterator[tuple[RecordToVerify, AuditChain, CheckpointSource | None]]:
-            """Read the record as it is open here, and its checkpoints as they are in their file."""
+            """Use the open record of this process, and read its checkpoints from their file."""
             if self.settings.record.database == "memory":
                 yield self.record.journal, self.record.rollouts, None
                 return
@@ -184,7 +184,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
         kept: list[tuple[EraseUser, Ed25519Signer]] = []
 
         def eraser() -> EraseUser:
-            """Make it when it is first needed: hardly any sidecar ever erases. Its key is read again each time."""
+            """Create the operation for each call, because few sidecars ever erase. Its key is read again each time."""
             signer = self._signer()
             if not kept:
                 kept.append((self._eraser(signer), signer))

@@ -17,7 +17,7 @@ NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def token_tools(variables: Mapping[str, str] = NO_VARIABLES) -> TokenTools:
-    """Return them; `variables` override settings that are read."""
+    """Return the dependencies; `variables` override settings from the file."""
     return TokenTools(_signer, SystemClock().now, lambda: SystemIds().new("token"), partial(_limits, variables))
 
 

@@ -1,4 +1,7 @@
-"""Reads what is served from the metrics and from the work that runs. Imported when an operator first asks."""
+"""Reads the traffic of each definition from the metrics and the running calls.
+
+Imported at the first request of an operator.
+"""
 
 from collections import defaultdict
 
@@ -10,7 +13,7 @@ from sidecar.operations.process.turn_assembly import Operations
 
 
 def read_traffic(metrics: Metrics, operations: Operations) -> Traffic:
-    """Return the counters as they are now."""
+    """Return the present counters."""
     by_name = {each.name: each for each in metrics}
     calls, limits = by_name.get(call_names.CALLS), by_name.get(call_names.ADMISSION_REFUSED)
     durations = by_name.get(names.CHILD_SECONDS)

@@ -33,7 +33,7 @@ FORGETS: Final = "in_process"
 
 
 def memory_section(settings: Settings, memory: EpisodeMemorySpec, redactor: Redactor) -> Mapping[str, Any]:
-    """Return the settings of a memory; `store` gets from `[record]` what its own leave out.
+    """Return the settings of a memory. `store` uses the values of `[record]` for missing ones.
 
     Raises:
         SettingsProblem: the record's address cannot be read.
@@ -52,11 +52,11 @@ def memory_section(settings: Settings, memory: EpisodeMemorySpec, redactor: Reda
 
 
 async def open_memory(policy: PolicyMap, settings: Settings, redactor: Redactor) -> EpisodeMemory:
-    """Make the memory, and open its database now rather than at the first turn.
+    """Create the memory and open its database, so that errors appear at the start and not at the first turn.
 
     Raises:
         PluginProblem: its settings are wrong.
-        SettingsProblem: its database cannot be opened; says why and what to do.
+        SettingsProblem: its database cannot be opened; the text says why and what to do.
     """
     memory = _made(policy, settings, redactor)
     try:
@@ -73,22 +73,22 @@ async def open_memory(policy: PolicyMap, settings: Settings, redactor: Redactor)
 def _made(policy: PolicyMap, settings: Settings, redactor: Redactor) -> EpisodeMemory:
     section = memory_section(settings, policy.memory, redactor)
     if policy.memory is STORE_MEMORY and settings.record.database == "sqlite" and not settings.memories.get(STORE):
-        return STORE_MEMORY.factory(section)  # all of it is from `[record]`, which has been checked
+        return STORE_MEMORY.factory(section)  # its settings come from `[record]`, which was already checked
     return make_episode_memory(policy.memory, section)
 
 
 def _is_store(memory: EpisodeMemorySpec) -> bool:
-    """Whether it is `store` or an instance of it, which has another name and the same factory."""
+    """Return whether a memory is `store` or an instance of it, which has another name and the same factory."""
     return memory.factory is STORE_MEMORY.factory
 
 
 @asynccontextmanager
 async def conversations_of(settings: Settings) -> AsyncIterator[BoundedMemory]:
-    """Have the conversations of a deployment open, without a sidecar.
+    """Open the conversations of a deployment without a sidecar.
 
     Raises:
-        SettingsProblem: its memory forgets them with the process, or cannot be opened.
-        PluginProblem: it is not there, or its settings are wrong.
+        SettingsProblem: the memory loses its conversations when the process ends, or cannot be opened.
+        PluginProblem: the plugin is not installed, or its settings are wrong.
     """
     async with kept_conversations(settings) as memory:
         if memory is None:
@@ -100,7 +100,7 @@ async def conversations_of(settings: Settings) -> AsyncIterator[BoundedMemory]:
 
 @asynccontextmanager
 async def kept_conversations(settings: Settings) -> AsyncIterator[BoundedMemory | None]:
-    """Do the same; None if the memory forgets conversations with the process."""
+    """Open the conversations; None if the memory loses them when the process ends."""
     from sidecar.policy.instances import with_instances  # noqa: PLC0415  the start of a sidecar does not need it
 
     loaded = load_plugins(BUILT_INS, PluginSelection(tuple(settings.plugins.enabled)))

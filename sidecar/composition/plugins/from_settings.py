@@ -91,7 +91,7 @@ def _history(configured: HistorySettings) -> HistoryRules:
 
 
 def report_files(settings: Settings) -> ReportsDirectory | None:
-    """Return where reports go; None: nowhere.
+    """Return the directory of reports; None if reports are not written.
 
     Raises:
         SettingsProblem: the directory cannot be used.
@@ -106,7 +106,7 @@ def report_files(settings: Settings) -> ReportsDirectory | None:
 
 
 def flag_timing(settings: Settings) -> FlagTiming:
-    """Return how flags are kept fresh."""
+    """Return the intervals at which flags are fetched."""
     return FlagTiming(**_plain(settings.flag_refresh))
 
 
@@ -121,7 +121,7 @@ def policy_settings(settings: Settings) -> PolicySettings:
 
 def policy_by_default() -> PolicySettings:
     """Return the selection of plugins without a settings file."""
-    # What a file has to say is about other things.
+    # The two required values do not influence the selection.
     return policy_settings(
         Settings(definitions=DefinitionsSettings(path=Path()), dispatch=DispatchSettings(fan_out_cap=1))
     )
@@ -134,7 +134,7 @@ def _sinks(settings: Settings) -> tuple[str, ...]:
 
 
 def plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Mapping[str, Any]]]:
-    """Return the settings of instances, by kind and name; `plugin` among them."""
+    """Return the settings of instances by kind and name, including the key `plugin`."""
     return {
         PluginKind.FLAG_BACKEND: settings.flags,
         PluginKind.RUNNER: settings.runners,
@@ -180,7 +180,7 @@ def signature_keys(settings: SignatureSettings, redactor: Redactor) -> Mapping[s
 
 
 def signature_rules(settings: Settings, redactor: Redactor) -> SignatureRules:
-    """Return whose answers must be signed, with the keys read.
+    """Return whose answers must be signed, and the keys for them, which are read from their files.
 
     Raises:
         SettingsProblem: lists every key file that cannot be used.
@@ -239,5 +239,5 @@ def _result_limits(settings: DispatchSettings) -> ResultLimits:
 
 
 def _plain(section: Any) -> dict[str, Any]:
-    """Return a section's fields, which carry the same names and units as the value that is made of them."""
+    """Return the fields of a section. They have the same names and units as the value that is built from them."""
     return {name: getattr(section, name) for name in type(section).SETTINGS}

@@ -18,7 +18,7 @@ Anomaly = Callable[[str, str], None]
 def followed_signing_keys(
     configured: KeysSettings, redactor: Redactor, anomaly: Anomaly
 ) -> tuple[SigningKeys, Sequence[Loop]]:
-    """Return the keys, and what follows their files; every new secret is redacted before it is used.
+    """Return the keys, and the loops that watch their files. The redactor learns every new secret before its use.
 
     Raises:
         SettingsProblem: lists every key file that cannot be used.

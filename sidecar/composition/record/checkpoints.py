@@ -34,11 +34,11 @@ KEY: Final = "record.checkpoints.key_file"
 UNSIGNED_LONG: Final = 10.0
 """Seconds without a signature that an operator should know of; a round takes milliseconds."""
 LONGEST_LOOK: Final = 5.0
-"""Seconds, at the start and at the end."""
+"""Seconds that the first and the last check may take."""
 
 
 class AuditHandle(RolloutArchive, AuditChain, Protocol):
-    """The audit of rollouts, to be signed and shortened."""
+    """The audit of rollouts, which checkpoints sign and retention shortens."""
 
 
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
@@ -49,19 +49,19 @@ async def guarded_record(
     configured: RecordSettings,
     journal: Journal,
     rollouts: AuditHandle,
-    around: RecordDependencies,
+    dependencies: RecordDependencies,
     metrics: Metrics,
     readiness: "Readiness",
 ) -> AsyncIterator[Sequence[Loop]]:
     """Yield the loops that sign and shorten the record; at the end, sign the last appends.
 
-    Enter it after the journal was opened, so that it is left before the journal closes. A record in memory needs
-    none.
+    Enter it after the journal was opened, so that it is left before the journal closes. A record in memory has no
+    checkpoints and no retention.
 
     Raises:
-        SettingsProblem: the key cannot be used or made.
+        SettingsProblem: the key can be neither read nor created.
     """
-    clock, recorder = around.clock, around.recorder
+    clock, recorder = dependencies.clock, dependencies.recorder
     if configured.database == "memory":
         yield ()
         return
@@ -81,7 +81,8 @@ async def guarded_record(
     of_audit = AuditRetention(rollouts, rules, signer, clock, recorder.anomaly)
     _show(metrics, checkpointing, removing, of_audit)
     readiness.watch(partial(_unsigned, checkpointing))
-    await _look_in_time(checkpointing)  # from its first moment on a sidecar leaves a log that can be verified
+    # Before the first call, so that the log of this sidecar can be verified from its first fact on.
+    await _check_with_timeout(checkpointing)
     try:
         yield [
             ("checkpointing", checkpointing.run),
@@ -90,7 +91,7 @@ async def guarded_record(
             ("checkpoint key", following.handing_to(signer.adopt)),
         ]
     finally:
-        await _look_in_time(checkpointing)
+        await _check_with_timeout(checkpointing)
 
 
 def _unsigned(checkpointing: Checkpointing) -> Sequence[str]:
@@ -107,15 +108,15 @@ def _signer_in(key_file: Path) -> Ed25519Signer:
         raise SettingsProblem([f"{KEY}: {problem}"]) from None
 
 
-async def _look_in_time(checkpointing: Checkpointing) -> None:
-    """Check once; a second place that does not answer delays neither start nor end."""
+async def _check_with_timeout(checkpointing: Checkpointing) -> None:
+    """Check once. A place for checkpoints that does not answer delays neither the start nor the end."""
     with suppress(TimeoutError):
         async with asyncio.timeout(LONGEST_LOOK):
             await checkpointing.look()
 
 
 def checkpoint_files(configured: RecordSettings) -> tuple[Path, Path]:
-    """Return where the checkpoints and the key that signs them are."""
+    """Return the path of the checkpoints, and of the key that signs them."""
     beside = configured.sqlite.path.parent if configured.database == "sqlite" else Path("/var/lib/sidecar")
     folder, files = beside / "checkpoints", configured.checkpoints
     return files.file or folder / "checkpoints.jsonl", files.key_file or folder / "checkpoint.key"

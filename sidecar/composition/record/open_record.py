@@ -34,27 +34,28 @@ from sidecar.settings import SettingsProblem
 from sidecar.settings.record import PostgresRecordSettings, RecordSettings, SqliteRecordSettings
 
 LISTEN_AGAIN: Final = 1.0
-"""Seconds."""
+"""Seconds until the sidecar listens for changes again after the database has closed the connection."""
 PROJECTING: Final = "projector"
-"""Name of the loop."""
+"""The name of the projector's loop."""
 APPEND_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SLOW: Final = 0.5
-"""Seconds of an append that are too many: a call waits for at least two."""
+"""Seconds after which an append counts as slow. A call waits for at least two appends."""
 SHORTEST_DSN: Final = 13
-"""Characters of `postgresql://`."""
+"""The length of `postgresql://`."""
 
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 class RolloutStoreHandle(RolloutStore, RolloutArchive, AuditChain, Protocol):
-    """Rollouts, and what retention needs of them."""
+    """The rollouts, with the methods that retention and checkpoints need."""
 
 
 class OpenedRecord(Struct, frozen=True):
     """A database that is open.
 
     Attributes:
-        projector: of its lists; `closes` is what beside the journal has files or connections of its own.
+        projector: of its lists.
+        closes: objects that have files or connections of their own, except the journal.
     """
 
     journal: Journal
@@ -69,16 +70,16 @@ class SelfClosing(Protocol):
     """An object with its own files or connections."""
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Close all files and connections."""
 
 
 def append_seconds(metrics: Metrics) -> Histogram:
-    """Return what measures appends."""
+    """Return the histogram of append durations."""
     return metrics.histogram(call_names.APPEND_SECONDS, "How long the record took for an append.", APPEND_BOUNDS)
 
 
 class RecordDependencies(Struct, frozen=True):
-    """The dependencies of a record on the process. `appends` measures how long they take."""
+    """The dependencies of a record on the process. `appends` is the histogram of append durations."""
 
     clock: Clock
     ids: Ids
@@ -92,13 +93,13 @@ class OpenRecord(Struct, frozen=True):
     """The record of a running sidecar.
 
     Attributes:
-        journal: below the store.
-        lease: whether this process may still act on what it owns on record.
-        rollouts: in the same database.
-        loops: to be kept running, by name.
-        show: what `/readyz` says of it.
-        attention: what an operator should look at, one sentence each.
-        lists: with the projector that runs behind it; None if lists project themselves what has changed.
+        journal: the store appends to it.
+        lease: whether this process may still write to the dispatches that it owns.
+        rollouts: stored in the same database.
+        loops: background loops by name; the supervisor keeps them running.
+        show: returns the section of `/readyz`.
+        attention: returns problems that an operator should look at, one sentence each.
+        lists: the lists and the projector that updates them; None if each list projects the changes itself.
     """
 
     store: Store
@@ -112,22 +113,22 @@ class OpenRecord(Struct, frozen=True):
 
 
 class ObservedStore(JournalStore):
-    """A store that knows whether the last append succeeded, and how long it took.
+    """A store that stores whether the last append succeeded, and how long it took.
 
     Attributes:
-        trouble: why not; empty if it was.
-        took: seconds of the last append that succeeded.
+        trouble: the reason why the last append failed; empty if it succeeded.
+        took: seconds of the last successful append.
     """
 
-    def __init__(self, journal: Journal, around: RecordDependencies, lists: TurnListReader | None = None) -> None:
+    def __init__(self, journal: Journal, dependencies: RecordDependencies, lists: TurnListReader | None = None) -> None:
         """Begin without trouble."""
-        super().__init__(journal, around.spawner, around.recorder, partial(os.urandom, SALT_BYTES), lists)
-        self._clock, self._appends = around.clock, around.appends
+        super().__init__(journal, dependencies.spawner, dependencies.recorder, partial(os.urandom, SALT_BYTES), lists)
+        self._clock, self._appends = dependencies.clock, dependencies.appends
         self.trouble, self.took = "", 0.0
         self.since: datetime | None = None
 
     async def append(self, drafts: Sequence[Draft]) -> None:
-        """Append, and remember how that went."""
+        """Append, and store the result and the duration."""
         began = self._clock.monotonic()
         try:
             await super().append(drafts)
@@ -135,46 +136,48 @@ class ObservedStore(JournalStore):
             self.since = self.since or self._clock.now()
             self.trouble = refused.message
             raise
-        if drafts:  # nothing to append only waits for what came before, and proves nothing
+        if drafts:  # an empty append only waits for earlier ones; its success says nothing about the database
             self.trouble, self.since = "", None
             self.took = self._clock.monotonic() - began
             self._appends.observe(self.took)
 
     def attention(self) -> Sequence[str]:
-        """Return what an operator should know of the record."""
+        """Return the problems of the record that an operator should know."""
         if self.trouble:
             return (f"the record cannot be written: {self.trouble}",)
         return (f"the record is slow: its last append took {self.took:.1f} s",) if self.took > SLOW else ()
 
 
 @asynccontextmanager
-async def opened_record(configured: RecordSettings, around: RecordDependencies) -> AsyncIterator[OpenRecord]:
-    """Open the record, and close it when everything that may write to it is over.
+async def opened_record(configured: RecordSettings, dependencies: RecordDependencies) -> AsyncIterator[OpenRecord]:
+    """Open the record; close it at the end.
+
+    The caller must first stop everything that may write to the record.
 
     Raises:
-        AddressHeld: another process has it.
-        SettingsProblem: it cannot be opened; says why and what to do.
+        AddressHeld: another process has the record open.
+        SettingsProblem: the record cannot be opened; the text says why and what to do.
     """
     if configured.database == "memory":
         from sidecar.adapters.record_memory import MemoryStore  # noqa: PLC0415  what is not chosen is not loaded
         from sidecar.adapters.rollout_memory import MemoryRollouts  # noqa: PLC0415  the same holds
 
-        memory = MemoryStore(recorder=around.recorder)
-        lease = Lease(memory.journal, None, clock=around.clock, recorder=around.recorder)
+        memory = MemoryStore(recorder=dependencies.recorder)
+        lease = Lease(memory.journal, None, clock=dependencies.clock, recorder=dependencies.recorder)
         yield OpenRecord(
             memory,
             memory.journal,
             lease,
-            MemoryRollouts(around.clock),
+            MemoryRollouts(dependencies.clock),
             (),
             lambda: {"database": "memory", "writable": True},
         )
         return
-    instance = InstanceId(around.ids.new("sidecar"))
-    opened = await _open(configured, instance, around)
+    instance = InstanceId(dependencies.ids.new("sidecar"))
+    opened = await _open(configured, instance, dependencies)
     try:
         lists = TurnListReader(opened.projector)
-        store = ObservedStore(opened.journal, around, lists)
+        store = ObservedStore(opened.journal, dependencies, lists)
         yield OpenRecord(
             store,
             opened.journal,
@@ -191,11 +194,11 @@ async def opened_record(configured: RecordSettings, around: RecordDependencies) 
         await opened.journal.close()
 
 
-async def _open(configured: RecordSettings, instance: InstanceId, around: RecordDependencies) -> OpenedRecord:
+async def _open(configured: RecordSettings, instance: InstanceId, dependencies: RecordDependencies) -> OpenedRecord:
     try:
         if configured.database == "sqlite":
-            return await _sqlite(configured.sqlite, instance, around)
-        return await _postgresql(configured.postgresql, instance, around)
+            return await _sqlite(configured.sqlite, instance, dependencies)
+        return await _postgresql(configured.postgresql, instance, dependencies)
     except DatabaseHeld as problem:
         raise AddressInUse(f"record.{configured.database}: {problem}") from None
     except (DatabaseProblem, SecretFileProblem, StoreUnavailable) as problem:
@@ -204,25 +207,29 @@ async def _open(configured: RecordSettings, instance: InstanceId, around: Record
         raise SettingsProblem([f"record.{configured.database}: the disk does not confirm what is written"]) from None
 
 
-async def _sqlite(configured: SqliteRecordSettings, instance: InstanceId, around: RecordDependencies) -> OpenedRecord:
+async def _sqlite(
+    configured: SqliteRecordSettings, instance: InstanceId, dependencies: RecordDependencies
+) -> OpenedRecord:
     from sidecar.adapters.record_sqlite import SqliteJournal, SqliteProjection  # noqa: PLC0415  only if it is chosen
     from sidecar.adapters.rollout_sqlite import SqliteRollouts  # noqa: PLC0415  the same holds
 
     def report(doing: str, error: str) -> None:
-        around.recorder.anomaly("record_disk", f"could not {doing}: {error}")
+        dependencies.recorder.anomaly("record_disk", f"could not {doing}: {error}")
 
     journal = await SqliteJournal.open(configured.path, instance, report)
-    around.spawner.spawn(journal.load_episodes(), "load known episodes")
-    rollouts = SqliteRollouts(journal.engine, instance, around.clock)
-    lease = Lease(journal, None, clock=around.clock, recorder=around.recorder)
+    dependencies.spawner.spawn(journal.load_episodes(), "load known episodes")
+    rollouts = SqliteRollouts(journal.engine, instance, dependencies.clock)
+    lease = Lease(journal, None, clock=dependencies.clock, recorder=dependencies.recorder)
     projection = SqliteProjection(configured.path, report)
-    return OpenedRecord(journal, lease, rollouts, Projector(journal, projection, around.recorder), (), (projection,))
+    return OpenedRecord(
+        journal, lease, rollouts, Projector(journal, projection, dependencies.recorder), (), (projection,)
+    )
 
 
 async def _postgresql(
-    configured: PostgresRecordSettings, instance: InstanceId, around: RecordDependencies
+    configured: PostgresRecordSettings, instance: InstanceId, dependencies: RecordDependencies
 ) -> OpenedRecord:
-    try:  # the library is an extra; nothing of it is loaded unless it is chosen
+    try:
         from sidecar.adapters.postgresql import ConnectionTimeouts  # noqa: PLC0415  its library is an extra
         from sidecar.adapters.record_postgresql import (  # noqa: PLC0415  the same holds
             JournalOptions,
@@ -232,38 +239,38 @@ async def _postgresql(
         from sidecar.adapters.rollout_postgresql import PostgresRollouts  # noqa: PLC0415  the same holds
     except ModuleNotFoundError:
         raise DatabaseProblem("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
-    dsn = dsn_of(configured, around.redactor)
+    dsn = dsn_of(configured, dependencies.redactor)
     limits = ConnectionTimeouts(
         configured.connect_timeout.total_seconds(), configured.statement_timeout.total_seconds()
     )
-    options = JournalOptions(limits, configured.lease, anomaly=around.recorder.anomaly)
+    options = JournalOptions(limits, configured.lease, anomaly=dependencies.recorder.anomaly)
     journal = await open_postgres_journal(dsn, instance, options)
-    lease = Lease(journal, configured.lease.total_seconds(), clock=around.clock, recorder=around.recorder)
+    lease = Lease(journal, configured.lease.total_seconds(), clock=dependencies.clock, recorder=dependencies.recorder)
     rollouts = PostgresRollouts(dsn, instance, journal.limits, journal.readers)
-    loops = [("lease", lease.run), ("rollout changes", _heard(rollouts.listen, around))]
+    loops = [("lease", lease.run), ("rollout changes", _listening_again(rollouts.listen, dependencies))]
     projection = PostgresProjection(dsn, instance, journal.limits)
-    projector = Projector(journal, projection, around.recorder)
+    projector = Projector(journal, projection, dependencies.recorder)
     return OpenedRecord(journal, lease, rollouts, projector, loops, (projection, rollouts))
 
 
-def _heard(
-    listen: Callable[[], Coroutine[Any, Any, None]], around: RecordDependencies
+def _listening_again(
+    listen: Callable[[], Coroutine[Any, Any, None]], dependencies: RecordDependencies
 ) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Return what listens again and again: a database that is away is no reason to take no turns."""
+    """Return a loop that listens again after each failure. An unreachable database must not end the loop."""
 
     async def run() -> None:
         while True:
             try:
                 await listen()
             except StoreUnavailable:
-                around.recorder.anomaly("record_changes_unheard", "the database does not answer")
+                dependencies.recorder.anomaly("record_changes_unheard", "the database does not answer")
             await asyncio.sleep(LISTEN_AGAIN)
 
     return run
 
 
 def dsn_of(configured: PostgresRecordSettings, redactor: Redactor) -> str:
-    """Return the address of the database, which the log must not show. Raises `SecretFileProblem`."""
+    """Return the address of the database, which the redactor learns. Raises `SecretFileProblem`."""
     if configured.dsn is not None:
         dsn = configured.dsn.reveal()
     elif configured.dsn_file is not None:
@@ -283,7 +290,7 @@ def _shown(database: str, store: ObservedStore) -> Mapping[str, Any]:
 
 
 def show_lists(metrics: Metrics, lists: TurnListReader, projector: Projector) -> None:
-    """Show how many facts are not in the lists yet, and how many lists could not show everything."""
+    """Report how many facts are not in the lists yet, and how many lists were incomplete."""
     metrics.gauge(names.PROJECTION_LAG, "Facts on record that lists do not have yet.", lambda: float(projector.lag))
     behind = "Lists that could not show everything, because too much had changed."
     metrics.counted_elsewhere(names.LISTS_BEHIND, behind, lambda: {(): float(lists.behind)})

@@ -24,9 +24,9 @@ from sidecar.settings.record import PostgresRecordSettings
 
 REBUILDING: Final = InstanceId("sidecar projection rebuild")
 LOOK_AGAIN: Final = 0.5
-"""Seconds between two looks at what others have taken."""
+"""Seconds between two checks of the facts that other sidecars have projected."""
 SAY_EVERY: Final = 1.0
-"""Seconds between two words on how far it is."""
+"""Seconds between two progress reports."""
 NO_INSTANCE: Final = InstanceId("")
 HOW_TO_REBUILD: Final = (
     "next: stop the sidecar, run this again and start the sidecar; or stop it, remove the .lists files beside the "
@@ -39,8 +39,8 @@ def rebuild_projection(settings: Settings, progress: Progress) -> int:
     """Rebuild all rows of lists; return the number of facts.
 
     Args:
-        settings: say which record.
-        progress: told from time to time how many facts were taken, and how many are left.
+        settings: of the sidecar; they select the record.
+        progress: called from time to time with the number of projected and of remaining facts.
 
     Raises:
         SettingsProblem: the record cannot be opened, or a sidecar has it open.
@@ -55,7 +55,7 @@ def rebuild_projection(settings: Settings, progress: Progress) -> int:
                     raise DatabaseProblem(f"there is no record at {configured.sqlite.path}")
                 return asyncio.run(_rebuild_sqlite(configured.sqlite.path, progress))
             case "postgresql":
-                return asyncio.run(_rebuild_postgresql(configured.postgresql, _from_time_to_time(progress)))
+                return asyncio.run(_rebuild_postgresql(configured.postgresql, _at_intervals(progress)))
     except DatabaseHeld as problem:
         raise SettingsProblem([f"record.sqlite: {problem}", HOW_TO_REBUILD]) from None
     except (DatabaseProblem, SecretFileProblem, StoreUnavailable) as problem:
@@ -70,7 +70,7 @@ async def _rebuild_sqlite(path: Path, progress: Progress) -> int:
             SqliteJournal(engine, NO_INSTANCE), projection, MeasuringRecorder(Metrics()), ProjectorTiming(between=0)
         )
         await projector.rebuild()
-        await projector.catch_up(_from_time_to_time(progress))
+        await projector.catch_up(_at_intervals(progress))
         return projector.projected
     finally:
         await projection.close()
@@ -78,7 +78,7 @@ async def _rebuild_sqlite(path: Path, progress: Progress) -> int:
 
 
 async def _rebuild_postgresql(configured: PostgresRecordSettings, progress: Progress) -> int:
-    """Forget all rows; then take the facts of sidecars that are not there, while the others take their own."""
+    """Remove all rows, then project the facts of sidecars that do not run. Running sidecars project their own facts."""
     try:
         from sidecar.adapters import postgresql  # noqa: PLC0415  its library is an extra
         from sidecar.adapters.record_postgresql import (  # noqa: PLC0415  the same holds
@@ -117,16 +117,16 @@ async def _left(journal: Journal, marks: Watermarks) -> int:
     return changes.behind + len(changes.turns)
 
 
-def _from_time_to_time(progress: Progress) -> Progress:
-    configured = time.monotonic()
+def _at_intervals(progress: Progress) -> Progress:
+    last_report = time.monotonic()
 
-    def tell(taken: int, left: int) -> None:
-        nonlocal configured
-        if time.monotonic() - configured >= SAY_EVERY:
-            configured = time.monotonic()
+    def report(taken: int, left: int) -> None:
+        nonlocal last_report
+        if time.monotonic() - last_report >= SAY_EVERY:
+            last_report = time.monotonic()
             progress(taken, left)
 
-    return tell
+    return report
 
 
 def _ignored(doing: str, error: str) -> None:

@@ -21,13 +21,13 @@ from sidecar.settings.record import PostgresRecordSettings
 
 
 def migrate_record(settings: Settings, preview: bool) -> Sequence[str]:
-    """Apply the pending schema steps, or only list them; return their names.
+    """Apply the pending schema steps, or only list them. Returns their names.
 
     Raises:
-        SettingsProblem: it cannot be opened, or a sidecar has it open.
+        SettingsProblem: the record cannot be opened, or a sidecar has it open.
     """
     configured = settings.record
-    with _told(f"record.{configured.database}"):
+    with _as_settings_problem(f"record.{configured.database}"):
         match configured.database:
             case "memory":
                 return []
@@ -38,16 +38,16 @@ def migrate_record(settings: Settings, preview: bool) -> Sequence[str]:
 
 
 def back_up_record(settings: Settings, target: Path) -> None:
-    """Copy the record as it is now, while a sidecar writes to it or not.
+    """Copy the record in its present state. A running sidecar may write to it at the same time.
 
     Raises:
-        SettingsProblem: there is nothing to copy, or no place for the copy.
+        SettingsProblem: there is no record, or the copy cannot be written.
     """
     configured = settings.record
     if configured.database != "sqlite":
         advice = "use pg_dump" if configured.database == "postgresql" else "there is nothing to keep"
         raise SettingsProblem([f"record.database is {configured.database}: {advice}"])
-    with _told("record.sqlite"):
+    with _as_settings_problem("record.sqlite"):
         check_version()
         back_up(configured.sqlite.path, target)
 
@@ -74,12 +74,12 @@ async def _migrate_postgresql(configured: PostgresRecordSettings, preview: bool)
     limits = postgresql.ConnectionTimeouts(
         configured.connect_timeout.total_seconds(), configured.statement_timeout.total_seconds()
     )
-    work = postgresql.pending_migrations if preview else postgresql.upgrade
-    return await work(dsn_of(configured, Redactor()), SCHEMA, limits)
+    apply = postgresql.pending_migrations if preview else postgresql.upgrade
+    return await apply(dsn_of(configured, Redactor()), SCHEMA, limits)
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
+def _as_settings_problem(where: str) -> Iterator[None]:
     try:
         yield
     except (DatabaseProblem, SecretFileProblem, StoreUnavailable) as problem:

@@ -21,9 +21,9 @@ from sidecar.operations.record.verify_log import RecordToVerify, RecordUnreadabl
 from sidecar.settings import Settings
 
 READER: Final = InstanceId("verify-log")
-"""Appends nothing, and is never put on record."""
+"""The name of the command as a reader of the record. It appends nothing, so it is never recorded as a sidecar."""
 LONGEST_ANSWER: Final = 60.0
-"""Seconds for one page."""
+"""Seconds that the database may take for one page."""
 NOWHERE: Final = (
     "say where the record is: --sqlite PATH, --postgresql-dsn-file PATH, or --config with a record that is kept"
 )
@@ -35,7 +35,7 @@ def verifying() -> Verifying:
 
 
 def record_source(settings: Settings) -> RecordSource:
-    """Return the places of the record and its second place from the settings; none for a record in memory."""
+    """Return the paths of the record and its checkpoints from the settings; none for a record in memory."""
     configured = settings.record
     if configured.database == "memory":
         return RecordSource()

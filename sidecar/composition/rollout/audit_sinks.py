@@ -19,11 +19,11 @@ from sidecar.settings import Settings
 async def opened_sinks(
     policy: PolicyMap, settings: Settings, redactor: Redactor
 ) -> AsyncIterator[Mapping[str, BoundedSink]]:
-    """Make the sinks, by name; close them all at the same time.
+    """Create the sinks by name; close all of them concurrently.
 
     Raises:
-        PluginProblem: the settings of one are wrong, or it cannot be made.
-        SettingsProblem: nothing is installed that sends OTLP.
+        PluginProblem: the settings of a sink are wrong, or it cannot be created.
+        SettingsProblem: the OTLP exporter is not installed.
     """
     sinks: dict[str, BoundedSink] = {}
     try:
@@ -36,7 +36,7 @@ async def opened_sinks(
 
 
 def _section(spec: AuditSinkSpec, settings: Settings) -> Mapping[str, Any]:
-    """Return the settings of a sink; `otlp` gets from `[telemetry]` what its own leave out."""
+    """Return the settings of a sink. `otlp` uses the values of `[telemetry]` for missing ones."""
     configured = settings.audit_sinks.get(spec.name, {})
     if spec.factory is not OTLP_SINK.factory:
         return configured

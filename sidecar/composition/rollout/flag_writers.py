@@ -27,15 +27,15 @@ def flag_writers(
     clock: Clock,
     calls: PluginCalls,
 ) -> Callable[[Vertical], FlagWriter]:
-    """Return what finds the writer for a vertical's flags.
+    """Return a function that returns the writer for the flags of a vertical.
 
     Args:
-        backends: in use, by name.
-        routes: which backend answers for which vertical.
+        backends: the backends in use, by name.
+        routes: select the backend of each vertical.
         settings: of the backends, by name.
-        store: where embedded flags are kept.
-        clock: says when they were switched.
-        calls: how backends of plugins are asked.
+        store: contains the embedded flags.
+        clock: for the time of a switch.
+        calls: make the calls to backends of plugins.
     """
 
     def made(name: str, backend: FlagBackend) -> FlagWriter:
@@ -63,7 +63,7 @@ def _own_writer(
 
 
 def flag_names(backend: str, routes: FlagRoutes, catalogue: Catalogue | None, view: RolloutView) -> frozenset[str]:
-    """Return the names that `backend` is read for: those of the configuration, and of rollouts that it has dropped."""
+    """Return the flags to read from `backend`: of the configuration, and of rollouts that are no longer in it."""
     named = (*_of_cards(catalogue), *_of_rollouts(view))
     return frozenset(name for name, vertical in named if name is not None and routes.backend_of(vertical) == backend)
 

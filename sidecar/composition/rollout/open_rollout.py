@@ -1,4 +1,4 @@
-"""Connects the rollout: its store, the view of binds, its steps, its audit."""
+"""Connects the rollout: its store, the view for binds, its steps and its audit."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -42,10 +42,10 @@ class RolloutDependencies(Struct, frozen=True, kw_only=True):
     """The dependencies of the rollout on the process.
 
     Attributes:
-        ports: of the operations, with the configuration as loaded.
-        turns: asked late, when binding is there.
-        validate: the validator of the configuration.
-        redactor: of what goes to a collector.
+        ports: of the operations, with the loaded configuration.
+        turns: returns the turns; called only after binding exists.
+        validate: validates the configuration.
+        redactor: for data that is sent to a collector.
     """
 
     settings: Settings
@@ -62,9 +62,9 @@ class OpenRollout(Struct, frozen=True):
     """The rollout of a running sidecar.
 
     Attributes:
-        definitions: the configuration, with the cards of earlier states that rollouts need.
-        loops: to be kept running, by name.
-        cohorts: to be told of the cohort of each turn that is bound.
+        definitions: the configuration, and the cards of earlier versions that rollouts need.
+        loops: background loops by name; the supervisor keeps them running.
+        cohorts: counts the cohort of each bound turn.
     """
 
     operations: RolloutOperations
@@ -79,12 +79,12 @@ class OpenRollout(Struct, frozen=True):
 
 @asynccontextmanager
 async def opened_rollout(around: RolloutDependencies) -> AsyncIterator[OpenRollout]:
-    """Build everything, and record the configuration once; close what was opened.
+    """Build all objects and record the configuration once; close the opened objects at the end.
 
     Raises:
-        SettingsProblem: users would be moved by another bucketing, the file of kills cannot be used, or nothing is
-            installed that an audit sink needs.
-        PluginProblem: an audit sink cannot be made.
+        SettingsProblem: another bucketing would move users between cohorts, the file of kills cannot be used, or the
+            library of an audit sink is not installed.
+        PluginProblem: an audit sink cannot be created.
     """
     if moved := moved_buckets():
         raise SettingsProblem(list(moved))
@@ -136,11 +136,13 @@ async def _joined(
     operations = assemble_rollout(ports)
     around.ports.flags.add_observer(operations.stops.edges.observe)
     kept_here = [name for name, each in around.ports.flags.backends.items() if isinstance(each, EmbeddedFlags)]
-    operations.views.before_showing(lambda _: around.ports.flags.refresh(kept_here))  # switched before what they gate
+    # A view may gate a definition by a flag that was switched in the same step; the flag must be read first.
+    operations.views.before_showing(lambda _: around.ports.flags.refresh(kept_here))
     export = AuditExport(ports.store, sinks, around.record.store.instance, around.ports.clock, recorder)
     cohorts = CohortCount(around.ports.clock, recorder, around.settings.rollout.max_cohorts)
     await operations.views.look()
-    await operations.definition_watch.look()  # before anything is bound: what is not on record is not served
+    # Before the first bind: a definition that is not recorded is not served.
+    await operations.definition_watch.look()
     await operations.views.look()
     await _asked_by_name(around, operations)
     _show(around.metrics, operations, export, cohorts)
@@ -150,7 +152,7 @@ async def _joined(
 
 
 async def _asked_by_name(around: RolloutDependencies, operations: RolloutOperations) -> None:
-    """Pass the read flags to backends that cannot list flags, before anything is bound."""
+    """Pass the names of the flags to backends that cannot list flags, before the first bind."""
     routes, definitions, views = around.policy.flag_routes, around.ports.definitions, operations.views
     await around.ports.flags.set_flag_names(
         lambda backend: flag_names(backend, routes, definitions.current(), views.current())
@@ -178,7 +180,7 @@ def _show(metrics: Metrics, operations: RolloutOperations, export: AuditExport, 
 
 @asynccontextmanager
 async def _tombstones(settings: Settings, report: Callable[[str, str], None]) -> AsyncIterator[Tombstones]:
-    """Open the file of kills; with the record in memory there is none, and kills go with the process."""
+    """Open the file of kills. With the record in memory there is no file, and kills end with the process."""
     if settings.record.database == "memory":
         yield TombstonesInMemory()
         return

@@ -35,19 +35,19 @@ BESIDE: Final = frozenset(
         "certificates",
     }
 )
-"""Loops that no turn waits for: side files, clearing up, and what is sent elsewhere. They never decide readiness."""
+"""Loops that no turn waits for: side files, cleanup and exports. They do not affect readiness."""
 AUDIT_EXPORT: Final = "auditexport "
-"""With the name of a sink behind it."""
+"""The name of an export loop begins with this; the name of its sink follows."""
 LAG_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 RPC_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
-"""In seconds: a bind takes milliseconds, a dispatch as long as its slowest sub-agent."""
+"""Seconds. The range is wide because a bind takes milliseconds, and a dispatch as long as its slowest sub-agent."""
 NO_PLUGIN: Final = "none"
 IN_FORCE: Final = "in_force"
 REFUSED: Final = "refused"
 
 
 class DefinitionsReports:
-    """New states of the definitions, good and bad."""
+    """Reports each new version of the definitions, whether it is valid or not."""
 
     def __init__(self, metrics: Metrics, readiness: Readiness) -> None:
         self._readiness = readiness
@@ -64,7 +64,7 @@ class DefinitionsReports:
         readiness.watch(self._attention)
 
     def changed(self, change: DefinitionsChange) -> None:
-        """Take note of a new state."""
+        """Log and count a new version of the definitions."""
         self._last = change
         problems = [problem.render() for problem in change.loaded.problems]
         if change.in_force:
@@ -110,7 +110,7 @@ class FlagReports:
         self._log = StructuredLog("sidecar.flags")
 
     def changed(self, change: FlagContactChanged) -> None:
-        """Take note."""
+        """Log that a backend became fresh or unreachable."""
         fields = {"backend": change.backend, "state": change.state.value, "revision": change.revision}
         if change.state is ContactState.FRESH:
             self._log.info(names.FLAGS_CONTACT, "flags are fresh", **fields)
@@ -120,7 +120,7 @@ class FlagReports:
 
 
 class LoopReports:
-    """Background loops that end; a loop that turns need turns readiness off while it is down."""
+    """Reports background loops that end. While a loop that turns depend on is down, the sidecar is not ready."""
 
     def __init__(self, metrics: Metrics, readiness: Readiness) -> None:
         self._readiness = readiness
@@ -128,19 +128,19 @@ class LoopReports:
         self._deaths = metrics.counter(names.LOOP_DEATHS, "Background loops that ended.", "loop")
 
     def loop_down(self, name: str, error: BaseException) -> None:
-        """A loop has ended."""
+        """Report that a loop has ended."""
         self._deaths.add(name)
         self._log.error(names.LOOP_DIED, "a background loop has ended and is restarted", error, loop=name)
         if name not in BESIDE and not name.startswith(AUDIT_EXPORT):
             self._readiness.block(f"loop {name}", f"the background loop {name} is down; see the log")
 
     def loop_up(self, name: str) -> None:
-        """It runs again."""
+        """Report that the loop runs again."""
         self._readiness.clear(f"loop {name}")
 
 
 class LagReports:
-    """An event loop that is held up by a blocking call."""
+    """Reports an event loop that a blocking call holds up."""
 
     def __init__(self, metrics: Metrics, readiness: Readiness) -> None:
         self._log = StructuredLog("sidecar.loops")
@@ -151,16 +151,19 @@ class LagReports:
         readiness.section("event_loop", lambda: {"last_held_up": self._last})
 
     def answered(self, seconds: float) -> None:
-        """Count one answer of the loop."""
+        """Measure one answer of the event loop to the watchdog."""
         self._lag.observe(seconds)
 
     def held_up(self, holder: "Holder") -> None:
-        """Write who holds the loop, from the watchdog's thread: the metrics belong to the loop's thread."""
+        """Log the function that holds the loop.
+
+        The watchdog's thread calls this method, so it does not touch the metrics, which belong to the loop's thread.
+        """
         fields: dict[str, Any] = {"plugin": holder.plugin or NO_PLUGIN, "frame": holder.frame, "stack": holder.stack}
         self._log.error(names.LOOP_HELD, "a call blocks the event loop; no turn makes progress", **fields)
 
     def released(self, holder: "Holder", seconds: float) -> None:
-        """Count a hold-up that is over."""
+        """Count a hold-up after its end."""
         fields: dict[str, Any] = {
             "plugin": holder.plugin or NO_PLUGIN,
             "frame": holder.frame,
@@ -172,7 +175,7 @@ class LagReports:
 
 
 class LimitReports:
-    """Calls that were refused because a limit is reached."""
+    """Counts calls that were refused because a limit is reached."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._log = StructuredLog("sidecar.admission")
@@ -182,47 +185,47 @@ class LimitReports:
             self._refused.add(limit, by=0)
 
     def refused(self, limit: str) -> None:
-        """A call was refused."""
+        """Count a refused call."""
         self._refused.add(limit)
         text = "a call was refused: a limit is reached"
         self._log.warning(call_names.REFUSED_FOR_LIMIT, text, kind=limit)
 
     def counts(self) -> dict[str, float]:
-        """Return how many, by limit, since the start; only those that were reached."""
+        """Return the number of refused calls by limit since the start, without limits that were never reached."""
         return {limit: count for (limit,), count in self._refused.series.items() if count}
 
 
 def rpc_durations(metrics: Metrics) -> OnEnded:
-    """Return what measures RPCs and operations of lanes: one call for each, on the path of every dispatch."""
+    """Return the function that measures RPCs and operations of lanes. It is called once for each of them."""
     text = "Seconds of RPCs and of operations of lanes."
     return metrics.histogram(call_names.RPC_SECONDS, text, RPC_BOUNDS, *call_names.RPC_LABELS).observe
 
 
 class DefectReports:
-    """Errors that no caller may see the text of."""
+    """Reports errors whose text callers must not see."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._log = StructuredLog("sidecar.defects")
 
     def of_call(self, method: str, correlation_id: str, error: BaseException) -> None:
-        """A handler raised something that is no answer."""
+        """Report an unexpected exception of a handler."""
         self._recorder.anomaly("call_failed_inside", method)
         self._log.error(names.ANOMALY, "a call failed inside", error, method=method, correlation_id=correlation_id)
 
     def of_page(self, path: str, error: BaseException) -> None:
-        """A page of the ops address could not be made."""
+        """Report that a page of the ops address could not be rendered."""
         self._recorder.anomaly("page_failed", path)
         self._log.error(names.ANOMALY, "a page could not be made", error, path=path)
 
     def of_task(self, name: str, error: BaseException) -> None:
-        """A background task raised an exception that no caller awaits."""
+        """Report an exception of a background task, which no caller awaits."""
         self._recorder.anomaly("stray_error", type(error).__name__)
         self._log.error(names.ANOMALY, "a task ended with an error", error, task=name)
 
 
 def show_process(metrics: Metrics, readiness: Readiness, operations: Operations, flags: FlagSnapshotKeeper) -> None:
-    """Set the gauges of the process."""
+    """Add the gauges of the process."""
     metrics.gauge(names.TURNS_OPEN, "Turns that are open.", lambda: operations.turns.open)
     metrics.gauge(names.TURNS_IDLE, "Open turns in which nothing runs.", lambda: operations.turns.idle)
     metrics.gauge(names.DISPATCHES_RUNNING, "Dispatches that run.", lambda: operations.dispatch_calls.running)

@@ -20,17 +20,17 @@ from sidecar.settings import SettingsProblem, TelemetrySettings
 
 EXPORTERS: Final = "opentelemetry-exporter-otlp-proto-grpc"
 LAST_SECONDS: Final = 2.0
-"""Longest to wait at the end for a collector that does not take what is left."""
+"""Seconds to wait at the end for a collector that does not accept the remaining data."""
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 class Telemetry(Struct):
-    """Everything that leaves the process otherwise than over the log and the ops address.
+    """Sends telemetry to the collector. Log and ops address do not use it.
 
     Attributes:
-        tracing: what operations make spans by; makes none before `begin`.
+        tracing: creates the spans of operations; creates none before `begin`.
         outbox: None without an endpoint.
-        operation_span: makes spans of operations of lanes; None until `interceptors`, and where they are off.
+        operation_span: creates the spans of lane operations; None before `interceptors`, and if gRPC spans are off.
     """
 
     settings: TelemetrySettings
@@ -61,7 +61,7 @@ class Telemetry(Struct):
         return (tracing.interceptor,)
 
     async def begin(self, opened: AsyncExitStack) -> Sequence[Loop]:
-        """Load the exporters and start sending; returns the loop, for the supervisor."""
+        """Load the exporters and start sending. Returns the loop for the supervisor."""
         if self.outbox is None or self.settings.otlp_endpoint is None:
             return ()
         from sidecar.observability.otlp.readings import MetricsPump  # noqa: PLC0415  only with a collector
@@ -82,7 +82,7 @@ class Telemetry(Struct):
         return (("telemetry", pump.run),)
 
     def _load(self, endpoint: str, outbox: Outbox) -> OutboxWorker:
-        # Here, since this takes longer than everything else that the start needs.
+        # Imported here because these modules take longer to load than the rest of the start.
         from opentelemetry.sdk.trace.sampling import ALWAYS_ON  # noqa: PLC0415  the reason stands above
 
         from sidecar.observability.otlp.exporters import SENDER, Collector  # noqa: PLC0415  the same reason
@@ -97,19 +97,19 @@ class Telemetry(Struct):
 
 
 class EventsToOutbox(logging.Handler):
-    """Queues routing decisions, incidents and failures for the collector, whatever the log's level is."""
+    """Queues routing decisions, incidents and failures for the collector, independent of the level of the log."""
 
     def __init__(self, outbox: Outbox) -> None:
         super().__init__()
         self._outbox = outbox
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take one; it becomes a log record of OpenTelemetry in the thread that sends it."""
+        """Queue one event. The sending thread converts it to a log record of OpenTelemetry."""
         self._outbox.put(Signal.LOGS, record)
 
 
 def check_installed(setting: str) -> None:
-    """Raise `SettingsProblem`, which names the setting, unless what sends OTLP is installed."""
+    """Raise `SettingsProblem`, which names the setting, if the OTLP exporter is not installed."""
     from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415  only with a collector
 
     try:

@@ -1,4 +1,4 @@
-"""File descriptors, made visible in metrics and readiness, and shared out so that operators always find one."""
+"""Reports file descriptors, and divides them among the listeners so that operators always get a connection."""
 
 from sidecar.adapters.system.files import connections_within, files_limit, files_open
 from sidecar.observability import call_names
@@ -8,11 +8,11 @@ from sidecar.observability.readiness import Readiness
 
 
 def listener_connections(wanted: int, listeners: int, metrics: Metrics, readiness: Readiness) -> int:
-    """Return how many connections each listener of orchestrators and runner hosts may have, and show the files.
+    """Return how many connections each listener of orchestrators and runner hosts may have; report file descriptors.
 
     Args:
-        wanted: by the settings; fewer where the process may open few files.
-        listeners: how many there are, sockets and addresses with TLS.
+        wanted: the number in the settings. The result is smaller if the process may open only few files.
+        listeners: the number of listeners on sockets and TLS addresses.
         metrics: of the process.
         readiness: of the process.
     """

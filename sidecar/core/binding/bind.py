@@ -24,7 +24,7 @@ from sidecar.core.rollout.view import RolloutView
 
 
 class BindingRules(Struct, frozen=True):
-    """The operator's settings for every turn. The cap has no default anywhere (TN-19)."""
+    """The operator's settings for every turn. The cap has no default (TN-19)."""
 
     fan_out_cap: int
     max_dispatches: int
@@ -61,19 +61,22 @@ def orchestrator_of(catalogue: Catalogue, wanted: str) -> Card:
 def evaluated_slots(
     catalogue: Catalogue, orchestrator: Card, flags: Flags, view: RolloutView, asker: BindSubject
 ) -> tuple[SlotCandidates, ...]:
-    """Return who serves each slot that the orchestrator lists, in its order. Pure; a few microseconds a slot."""
+    """Return the serving definition of each slot of the orchestrator, in its order.
+
+    Pure; a few microseconds per slot.
+    """
     listed, most = orchestrator.definition.sub_agents, catalogue.max_sub_agents
     within = [evaluate_slots(slot, catalogue, flags, view, asker) for slot in listed[:most]]
     return (*within, *(excluded_candidates(slot, catalogue) for slot in listed[most:]))
 
 
 def tools_of(catalogue: Catalogue, judged: Sequence[SlotCandidates], kept: CardOf) -> tuple[SurfaceTool, ...]:
-    """Return the tools of all users who were judged alike, in the order of `judged`.
+    """Return the tools of all users with the same evaluated slots, in the order of `judged`.
 
     Args:
         catalogue: the configuration.
-        judged: who serves each slot, in order.
-        kept: finds cards of earlier states of the configuration; a slot whose card is not kept is left out.
+        judged: the serving definition of each slot, in order.
+        kept: finds cards of earlier configurations; a slot whose card is not stored is omitted.
     """
     cards = {card.digest: card for card in catalogue.cards.values()}
     chosen = [(each.slot, cards.get(each.digest) or kept(each.digest)) for each in judged if each.digest is not None]
@@ -81,7 +84,7 @@ def tools_of(catalogue: Catalogue, judged: Sequence[SlotCandidates], kept: CardO
 
 
 def cohort_of(catalogue: Catalogue, orchestrator: Card, flags: Flags, arm: str, tools: Sequence[SurfaceTool]) -> Cohort:
-    """Return the cohort of the users who have `tools`; `arm`: of the experiment, as the caller says."""
+    """Return the cohort of the users who have `tools`; `arm`: of the experiment, as the caller states."""
     return Cohort(
         agent_definition_version=catalogue.agent_definition_version,
         prompt_block_registry_version=catalogue.prompt_block_registry_version,
@@ -99,7 +102,7 @@ def surface_of(
     cohort: Cohort,
     rules: BindingRules,
 ) -> Surface:
-    """Return the surface of a cohort; used when binding and when a surface token is honoured by another process."""
+    """Return the surface of a cohort; used for a bind, and for a surface token from another process."""
     flags_on = frozenset(cohort.active_feature_flags)
     prefix = filled(prefix_of(orchestrator.blocks, flags_on), rules.fan_out_cap)
     return Surface(
@@ -140,7 +143,7 @@ def binding_digest(tools: Iterable[SurfaceTool]) -> Digest:
 
 
 def active_flags(catalogue: Catalogue, orchestrator: Card, flags: Flags) -> tuple[str, ...]:
-    """Return the flags that are on for everybody, of those that orchestrator, sub-agents and their blocks mention."""
+    """Return the flags that are on for all users, of those that orchestrator, sub-agents and their blocks mention."""
     mentioned: dict[str, Vertical] = {}
     for card in _reached(catalogue, orchestrator):
         definition = card.definition

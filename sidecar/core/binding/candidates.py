@@ -35,7 +35,7 @@ class SlotCandidates(msgspec.Struct, frozen=True):
 def evaluate_slots(
     slot: Slot, catalogue: Catalogue, flags: Flags, view: RolloutView, asker: BindSubject
 ) -> SlotCandidates:
-    """Return who serves `slot` for `asker`."""
+    """Return the definition that serves `slot` for a user."""
     rollout = view.slots.get(slot)
     if rollout is None:
         listed = catalogue.slots.get(slot)
@@ -45,7 +45,7 @@ def evaluate_slots(
 
 
 def excluded_candidates(slot: Slot, catalogue: Catalogue) -> SlotCandidates:
-    """Return the verdict on a slot that stands beyond the number of sub-agents that a turn may offer."""
+    """Return the verdict on a slot beyond the number of sub-agents that a turn may offer."""
     names = catalogue.slots.get(slot) or (None,)
     return SlotCandidates(slot, None, tuple(Candidate(slot, name, CandidateVerdict.NOT_LISTED) for name in names))
 
@@ -59,7 +59,7 @@ def _by_rollout(
         for definition_id in catalogue.slots.get(slot, ())
         if (card := catalogue.cards[definition_id]).definition.deprecated
     )
-    if rollout.active is not None and rollout.active in killed:  # killed here, recorded soon: the slot stays empty
+    if rollout.active is not None and rollout.active in killed:  # killed here, not recorded yet: the slot stays empty
         name = rollout.definitions[rollout.active].definition_id
         return SlotCandidates(slot, None, (Candidate(slot, name, CandidateVerdict.KILLED),))
     served = serving_definition(rollout, asker, flags, deprecated | killed)

@@ -10,7 +10,7 @@ class Cohort(Struct, frozen=True):
 
     Attributes:
         active_feature_flags: sorted; only flags that the orchestrator's configuration mentions.
-        experiment_arm_assignment: as the caller gave it; empty if none.
+        experiment_arm_assignment: as the caller sent it; empty if none.
     """
 
     agent_definition_version: str

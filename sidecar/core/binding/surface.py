@@ -19,11 +19,11 @@ from sidecar.core.rollout.serving import CandidateVerdict
 
 Made = TypeVar("Made")
 PROMPTS_KEPT: Final = 256
-"""Beginnings of prompts that surfaces share: cohorts differ in more than what one sub-agent's prompt depends on."""
+"""Cached beginnings of prompts, which surfaces share: few differences of cohorts affect a sub-agent's prompt."""
 
 
 class Candidate(Struct, frozen=True):
-    """One listed slot with the examined definition; None if nothing fills the slot."""
+    """One listed slot with the examined definition; None if no definition fills the slot."""
 
     slot: Slot
     definition_id: DefinitionId | None
@@ -49,16 +49,16 @@ class SurfaceTool(Struct, frozen=True, dict=True):
 
     @cached_property
     def ownership(self) -> tuple[str, ...]:
-        """The boundaries a call holds: its own slot always, and what the card declares. Source: TN-17, TN-21."""
+        """The data that a call owns: its own slot always, and what the card declares. Source: TN-17, TN-21."""
         return (f"slot:{self.slot}", *self.card.definition.ownership)
 
     @cached_property
     def held_back(self) -> tuple[str, ...]:
-        """Names of arguments that are meant for the sidecar, and that the sub-agent is not given."""
+        """Names of arguments for the sidecar only, which the sub-agent does not receive."""
         return undeclared_arguments(self.card.definition.arguments)
 
     def made_once(self, make: "Callable[[SurfaceTool], Made]") -> Made:
-        """Return what `make` makes of this tool, which it is asked for once. It must not return None."""
+        """Return the result of `make` for this tool, computed once. It must not be None."""
         made: Made | None = self._made.get(make)
         if made is None:
             made = self._made[make] = make(self)
@@ -80,9 +80,9 @@ class Surface(Struct, frozen=True, dict=True):
         flags_on: names of the flags that decide gated prompt blocks.
         prompt_prefix: the orchestrator's.
         binding_digest: over everything here that a call depends on.
-        claimed_tools, claimed_candidates: tools and candidates as the surface token says them; filled in.
-        beginning: digest of tools and prefix as a model reads them: what its provider can cache; filled in.
-        beginning_tokens: estimate of the same; filled in.
+        claimed_tools, claimed_candidates: tools and candidates in the form of the surface token; computed.
+        beginning: digest of tools and prefix as a model reads them, which a provider can cache; computed.
+        beginning_tokens: estimated tokens of these; computed.
     """
 
     orchestrator: Card
@@ -102,15 +102,15 @@ class Surface(Struct, frozen=True, dict=True):
 
     @cached_property
     def daily_limits(self) -> Mapping[Slot, int]:
-        """Calls that one principal may make in a day, by slot; of the slots that have such a limit."""
+        """The calls that one principal may make in a day, by slot; only slots with such a limit."""
         limits = ((tool.slot, tool.card.definition.limits.calls_per_user_per_day) for tool in self.tools)
         return {slot: calls for slot, calls in limits if calls is not None}
 
     def __post_init__(self) -> None:
-        """Say once for all turns what the surface token claims, and what prompts begin with."""
+        """Compute once for all turns the claims of the surface token, and the beginning of prompts."""
         tools = tuple((tool.slot, tool.card.digest) for tool in self.tools)
         candidates = tuple((each.slot, each.definition_id, each.verdict.value) for each in self.candidates)
-        force_setattr(self, "claimed_tools", tools)  # frozen for everybody else
+        force_setattr(self, "claimed_tools", tools)  # the struct is frozen; this is part of its construction
         force_setattr(self, "claimed_candidates", candidates)
         texts = [text for each in self.tools for text in (each.name, each.description, each.arguments_schema_json)]
         begin = "\0".join([*texts, self.prompt_prefix])
@@ -123,7 +123,7 @@ class Surface(Struct, frozen=True, dict=True):
         return {tool.name: tool for tool in self.tools}
 
     def prompt_prefix_of(self, card: Card) -> str:
-        """Return the beginning of the prompts of one of its sub-agents: the same for all calls of the cohort."""
+        """Return the beginning of the prompts of a sub-agent, which is the same for all calls of the cohort."""
         prefix = self._prompts.get(card.digest)
         if prefix is None:
             prefix = _the_same(filled(prefix_of(card.blocks, self.flags_on), self.fan_out_cap))
@@ -137,5 +137,5 @@ class Surface(Struct, frozen=True, dict=True):
 
 @lru_cache(PROMPTS_KEPT)
 def _the_same(text: str) -> str:
-    """Return an equal text that is kept already, if there is one: so surfaces share memory, and nothing else."""
+    """Return an equal text that is already in memory, if there is one, so that surfaces share it."""
     return text

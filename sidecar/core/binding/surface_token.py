@@ -1,7 +1,7 @@
-"""The surface in signed form, so that any process with the same key and definitions can honour it.
+"""The surface in signed form, so that any process with the same key and definitions can serve the turn.
 
-Layout: `v1.<key id>.<base64url of the claims as JSON>.<base64url of HMAC-SHA256 over everything before it>`.
-Opaque to clients: signed, not secret.
+Layout: `v1.<key id>.<base64url of the claims as JSON>.<base64url of HMAC-SHA256 over everything before it>`. Opaque to
+clients: signed, not secret.
 """
 
 import hmac
@@ -19,21 +19,21 @@ from sidecar.core.identifiers import DefinitionId, Digest, EpisodeId, Principal,
 
 VERSION: Final = "v1"
 SHORTEST_KEY: Final = 32
-"""Bytes."""
+"""Minimum number of bytes."""
 PARTS: Final = 4
 LONGEST: Final = 64 * 1024
-"""Characters; more is refused unread."""
+"""The most characters; a longer token is refused without parsing."""
 
 
 class SurfaceClaims(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything of a turn that cannot be rebuilt from the definitions.
 
     Attributes:
-        tools: (slot, digest of the card that serves it), in order.
+        tools: (slot, digest of the serving card), in order.
         candidates: (slot, definition id or None, verdict).
         previous: slots of the episode's last dispatching turn; None if unknown.
-        arm, flags, versions: what the cohort is made of.
-        verified: a user token proved the principal; else the consumer-agent asserted it.
+        arm, flags, versions: the fields of the cohort.
+        verified: a user token proved the principal; otherwise the consumer-agent claimed it.
     """
 
     turn_id: TurnId
@@ -70,7 +70,7 @@ class KeySet(msgspec.Struct, frozen=True):
     signing: str
 
     def __post_init__(self) -> None:
-        """Refuse keys that are too short, and a signing key that is not there. Raises `ValueError`."""
+        """Refuse keys that are too short, and a missing signing key. Raises `ValueError`."""
         if not self.secrets.get(self.signing):
             raise ValueError(f"the signing key {self.signing!r} is not among the keys")
         short = [key_id for key_id, every in self.secrets.items() if any(len(each) < SHORTEST_KEY for each in every)]
@@ -79,7 +79,7 @@ class KeySet(msgspec.Struct, frozen=True):
 
 
 class SigningKeys:
-    """Signs and verifies with the keys of a deployment, which may be exchanged.
+    """Signs and verifies with the keys of a deployment, which can be replaced.
 
     Args:
         keys: secret bytes by key id, or several of one id; at least 32 bytes each.
@@ -90,7 +90,7 @@ class SigningKeys:
     """
 
     def __init__(self, keys: Mapping[str, bytes | Sequence[bytes]], signing: str) -> None:
-        """Keep the keys."""
+        """Set the keys."""
         every = {key_id: (each,) if isinstance(each, bytes) else tuple(each) for key_id, each in keys.items()}
         self._held = KeySet(every, signing)
 
@@ -99,13 +99,13 @@ class SigningKeys:
         self._held = keys
 
     def sign(self, purpose: str, body: bytes) -> str:
-        """Return `<version>.<key id>.<body>.<mac>`; `purpose` keeps one kind of token from passing as another."""
+        """Return `<version>.<key id>.<body>.<mac>`; `purpose` prevents that one kind of token passes as another."""
         held = self._held
         head = f"{VERSION}.{held.signing}.{base64url(body)}"
         return f"{head}.{base64url(_mac(held.secrets[held.signing][0], purpose, head))}"
 
     def open(self, purpose: str, token: str) -> bytes | None:
-        """Return the signed body, or None if the token is not one of ours."""
+        """Return the signed body, or None if none of the keys has signed the token."""
         parts = token.split(".") if len(token) <= LONGEST and token.isascii() else []
         if len(parts) != PARTS or parts[0] != VERSION:
             return None
@@ -130,10 +130,10 @@ def sign_token(claims: SurfaceClaims, keys: SigningKeys) -> str:
 
 
 def verify_token(token: str, keys: SigningKeys) -> SurfaceClaims:
-    """Return the claims of a token. Does not look at its expiry.
+    """Return the claims of a token. Does not check its expiry.
 
     Raises:
-        SurfaceTokenInvalid: not signed with one of `keys`, altered, or no surface token at all.
+        SurfaceTokenInvalid: not signed with one of `keys`, altered, or not a surface token.
     """
     body = keys.open("surface", token)
     if body is None:

@@ -21,7 +21,7 @@ from sidecar.core.identifiers import TOOL_PREFIX, Slot, tool_name_of
 DESCRIPTION_TOKENS_AT_LEAST: Final = 200
 """Source: PC1-NFR-3a."""
 FIRST_WORDS: Final = 3
-"""A model reads the beginning of a description best; two that begin alike are mistaken for one another."""
+"""The number of compared first words. Models confuse tools whose descriptions begin alike."""
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _WHEN: Final = re.compile(r"\b(?:when|whenever|if|use (?:it|this|for)|ask (?:it|this)|for questions)\b", re.IGNORECASE)
@@ -52,7 +52,7 @@ def advise(registries: Registries, count: TokenCounter) -> Iterator[Problem]:
 
 
 def _listed(registries: Registries) -> list[Entry[AgentDefinition]]:
-    """Return the definitions that some orchestrator's model is offered."""
+    """Return the definitions that at least one orchestrator lists."""
     slots: set[Slot] = set()
     for entry in registries.agents.entries.values():
         slots.update(entry.value.sub_agents)
@@ -60,7 +60,7 @@ def _listed(registries: Registries) -> list[Entry[AgentDefinition]]:
 
 
 class _Listed:
-    """The definitions that some orchestrator's model is offered; finds others without comparing each with each."""
+    """The definitions that at least one orchestrator lists, with indexes that avoid comparisons of all pairs."""
 
     def __init__(self, registries: Registries) -> None:
         self.entries = _listed(registries)
@@ -79,7 +79,7 @@ class _Listed:
         self._longest = max(map(len, self._tools), default=0)
 
     def named_in(self, text: str, but: Slot) -> Slot | None:
-        """Return the first other slot whose tool `text` names, or whose name stands before a word such as agent."""
+        """Return the first other slot whose tool is named in `text`, or whose name precedes a word such as "agent"."""
         found: set[Slot] = set()
         for begin in (match.start() for match in _TOOL.finditer(text)):
             for end in range(begin + 1, min(len(text), begin + self._longest) + 1):
@@ -98,7 +98,11 @@ class _Listed:
 
 
 def _on_description(entry: Entry[AgentDefinition], listed: _Listed, count: TokenCounter) -> Iterator[Problem]:
-    """Length, when to ask and when not, no other's name or first words, no orders to the model. Source: PC1-NFR-3a."""
+    """Check one description.
+
+    It should be long enough, say when to call the tool and when not, not name or begin like another one, and give the
+    model no orders. Source: PC1-NFR-3a.
+    """
     text, place = entry.value.description, entry.place.at("description")
     tokens = count(text)
     if tokens < DESCRIPTION_TOKENS_AT_LEAST:
@@ -131,7 +135,7 @@ def _beginning(text: str) -> tuple[str, ...]:
 
 
 def _on_orchestrator(entry: Entry[AgentDefinition], registries: Registries) -> Iterator[Problem]:
-    """It is told the cap, and nothing in its prompt belongs to a vertical. Source: PC2-FR-7b, PC1-D-43."""
+    """Check that the prompt contains the cap and no block of a vertical. Source: PC2-FR-7b, PC1-D-43."""
     blocks = [(index, registries.blocks[name]) for index, name in enumerate(entry.value.prompt_blocks)]
     if not any(uses_fan_out_cap(block) for _, block in blocks):
         text = f"hold no block that tells the model how many assistants it may ask at once ({FAN_OUT_CAP})"
@@ -143,7 +147,7 @@ def _on_orchestrator(entry: Entry[AgentDefinition], registries: Registries) -> I
 
 
 def _on_block(entry: Entry[PromptBlock]) -> Iterator[Problem]:
-    """A vertical's block is called by its kind and its owner, such as `persona-shop`. Source: PC1-D-38."""
+    """Check that a vertical's block has kind and owner in its name, such as `persona-shop`. Source: PC1-D-38."""
     block = entry.value
     stem = f"{block.category}-{block.owner}"
     if block.owner != PLATFORM_OWNER and block.id != stem and not block.id.startswith(f"{stem}-"):

@@ -17,9 +17,9 @@ from sidecar.core.definitions.cards.digest import PLACE_ONLY, canonical
 from sidecar.core.definitions.files.problems import quoted
 
 MAJOR: Final = frozenset({"model", "slot"})
-"""Fields any change of which is major."""
+"""Fields whose every change is major."""
 MAJOR_LISTS: Final = frozenset({"tools", "prompt_blocks"})
-"""Lists to which nothing may be added and from which nothing may be taken in place; their order may change."""
+"""Lists whose entries may not be added or removed in place. A change of the order is minor."""
 NAMED_AT_MOST: Final = 8
 GATED_AT_ONCE: Final = (
     "what serves already serves no user from then on until both its flags are on; the next raise of its ramp switches "
@@ -34,9 +34,10 @@ class FieldChange:
     """One changed field.
 
     Attributes:
-        field: its name; of something the definition uses, with the kind and id before it: `tool:search.timeout`.
-        text: what became of it, for a message.
-        caution: why a reviewer should look twice though it is minor; empty: no reason.
+        field: its name. In a model, tool or block that the definition uses, kind and id precede it:
+            `tool:search.timeout`.
+        text: the change in words, for a message.
+        caution: the reason why a reviewer should examine a minor change carefully; empty: no reason.
     """
 
     field: str
@@ -52,13 +53,13 @@ class Changes(NamedTuple):
 
 
 def changes_between(old: Card | AgentDefinition, new: Card | AgentDefinition) -> Changes:
-    """Return what changed from `old` to `new`, two states of the definition with one id.
+    """Return the changes from `old` to `new`, two versions of one definition.
 
-    Entries say what they list. Two cards also say what models, tools and blocks hold that both list; a change inside
-    one of those is a minor change of the definition.
+    Two entries are compared by their own fields. For two cards, the models, tools and blocks that both use are also
+    compared; a change in one of them is a minor change of the definition.
 
     Raises:
-        ValueError: the ids differ: these are two definitions.
+        ValueError: the ids differ, so these are two definitions.
     """
     was = old.definition if isinstance(old, Card) else old
     now = new.definition if isinstance(new, Card) else new
@@ -73,12 +74,12 @@ def changes_between(old: Card | AgentDefinition, new: Card | AgentDefinition) ->
 
 
 def nested_changes(old: Part, new: Part) -> tuple[FieldChange, ...]:
-    """Return what changed in a model, tool or block that kept its name; for its users each change is minor."""
+    """Return the changes in a model, tool or block with the same name. For its users, each change is minor."""
     return tuple(_part_change(name, old, new) for name in _changed_fields(old, new))
 
 
 def _changed_fields(old: Struct, new: Struct) -> tuple[str, ...]:
-    """Compare as digests do, so that there is a change exactly if the digest is another."""
+    """Return the changed fields. Compares in the same way as digests, so that a change means another digest."""
     if canonical(old) == canonical(new):
         return ()
     names = [name for name in old.__struct_fields__ if name not in PLACE_ONLY]
@@ -132,7 +133,7 @@ def _part_change(name: str, old: Part, new: Part) -> FieldChange:
 
 
 def _used(old: Card, new: Card) -> Iterator[FieldChange]:
-    """Yield what changed inside what both cards use."""
+    """Yield the changes in models, tools and blocks that both cards use."""
     if old.model.id == new.model.id:
         yield from _named(f"model:{new.model.id}", nested_changes(old.model, new.model))
     tools = {tool.id: tool for tool in old.tools}

@@ -12,7 +12,7 @@ from sidecar.core.definitions.files.registries import BLOCKS_FOLDER, Registries
 from sidecar.core.identifiers import Slot
 
 NAMED_AT_MOST: Final = 8
-"""Known names a message lists when none is near the wrong one."""
+"""The most known names in a message, if no known name is similar to the wrong one."""
 
 
 def check(registries: Registries) -> Iterator[Problem]:
@@ -91,7 +91,7 @@ def _components(entry: Entry[AgentDefinition]) -> Iterator[Problem]:
 
 
 def _required_blocks(registries: Registries) -> Iterator[Problem]:
-    """The assembled prompt of every definition must have the three required blocks. Source: PC1-FR-12, TN-44."""
+    """Check that the three required blocks exist, which every assembled prompt contains. Source: PC1-FR-12, TN-44."""
     for name in REQUIRED_BLOCKS:
         if name in registries.blocks:
             if registries.blocks[name].feature_gated is not None:
@@ -107,7 +107,7 @@ def _required_blocks(registries: Registries) -> Iterator[Problem]:
 
 
 def _cycles(registries: Registries, slots: dict[Slot, tuple[str, ...]]) -> Iterator[Problem]:
-    """A definition must not reach itself through `sub_agents`; each listing that closes a circle is a problem."""
+    """Yield a problem for each `sub_agents` entry that closes a cycle, through which a definition reaches itself."""
     done: set[str] = set()
     for start in registries.agents.ids:
         if start not in done:
@@ -117,7 +117,7 @@ def _cycles(registries: Registries, slots: dict[Slot, tuple[str, ...]]) -> Itera
 def _circles_from(
     start: str, registries: Registries, slots: dict[Slot, tuple[str, ...]], done: set[str]
 ) -> Iterator[Problem]:
-    """Walk down depth first, on a stack of our own: a long chain of definitions would exhaust the interpreter's."""
+    """Search depth first with an explicit stack: a long chain of definitions would exceed the recursion limit."""
     path: dict[str, Iterator[tuple[int, str]]] = {start: _fillers(start, registries, slots)}
     while path:
         here = next(reversed(path))
@@ -143,7 +143,10 @@ def _fillers(name: str, registries: Registries, slots: dict[Slot, tuple[str, ...
 
 
 def _typing(registries: Registries) -> Iterator[Problem]:
-    """Two tools with one typing key must agree on the payload, or an envelope could pass under the wrong schema."""
+    """Check that tools with the same typing key have the same payload.
+
+    Otherwise an envelope could be checked against the wrong schema.
+    """
     first: dict[tuple[str | None, str | None], ToolEntry] = {}
     for entry in _data_backed(registries):
         tool = entry.value

@@ -23,7 +23,7 @@ _OF_EVERY_PROMPT: Final = ("date", "location", "user_id", "locale")
 
 
 def unknown_references(registries: Registries) -> Iterator[Problem]:
-    """Yield a piece of advice for each name in a block that an agent listing the block has no use for."""
+    """Yield advice for each name in a block that is unknown to an agent with this block."""
     for entry in registries.agents.entries.values():
         definition = entry.value
         known, events = _known_to(definition, registries), _events_of(definition, registries)
@@ -42,7 +42,7 @@ def unknown_references(registries: Registries) -> Iterator[Problem]:
 
 
 def _known_to(definition: AgentDefinition, registries: Registries) -> frozenset[str]:
-    """Return the names of an agent's tools, of their arguments and fields, and of what its components hold."""
+    """Return the names of an agent's tools, their arguments and fields, and the fields of its components."""
     known = {*_OF_EVERY_PROMPT, *definition.components}
     schemas: list[Mapping[str, Any]] = list(definition.components.values())
     for tool_id in definition.tools:

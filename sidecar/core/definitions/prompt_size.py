@@ -26,28 +26,28 @@ SUB_AGENTS_BEFORE_WARNING: Final = 7
 
 
 def estimated_tokens(text: str) -> int:
-    """Return UTF-8 bytes / 4, rounded up: near enough to warn by, and the same everywhere."""
+    """Return UTF-8 bytes / 4, rounded up: accurate enough for a warning, and the same everywhere."""
     return -(-len(text.encode()) // 4)
 
 
 class _EveryFlag:
-    """Every flag on: the longest prompt the card can have."""
+    """A set of flags that contains every flag, for the longest possible prompt of a card."""
 
     def __contains__(self, flag: object) -> bool:
         return True
 
 
 def tool_tokens(name: str, description: str, schema: Mapping[str, Any], count: TokenCounter) -> int:
-    """Return the estimate of what one tool takes of every call of the model that is offered it."""
+    """Return the estimated tokens that one tool adds to every request to a model that can call it."""
     return count(name) + count(description) + count(canonical_text(schema))
 
 
 def prompt_tokens(card: Card, tools: Mapping[str, int], count: TokenCounter) -> int:
-    """Return the estimate of the longest prompt the card can have, every flag on.
+    """Return the estimated tokens of a card's longest prompt, with every flag on.
 
     Args:
-        card: whose prompt.
-        tools: tokens of each tool that the model is offered, sub-agents among them.
+        card: the card of the agent.
+        tools: the tokens of each tool that the model can call, including sub-agents.
         count: tokens of one text.
     """
     return count(prefix_of(card.blocks, _EveryFlag())) + sum(tools.values())
@@ -59,7 +59,7 @@ def weigh_sub_agents(place: SourceLocation, listed: Sequence[tuple[str, int]], m
     Args:
         place: of the list.
         listed: slots in order, each with the tokens of its tool.
-        most: those that are offered to the model, the first of the list; `definitions.max_sub_agents`.
+        most: the number of entries at the beginning of the list that the model can call; `definitions.max_sub_agents`.
 
     Source: PC1-NFR-3b, PC1-D-58, TN-50.
     """
@@ -94,7 +94,7 @@ def _too_long(tokens: int, percent: int, window: int) -> str:
 
 
 def weigh_description(place: SourceLocation, description: str, count: TokenCounter) -> Problem | None:
-    """Return a warning for a description that crowds the orchestrator's prompt, or None. Source: PC1-NFR-3a."""
+    """Return a warning for a description that is too long for the orchestrator's prompt, or None (PC1-NFR-3a)."""
     tokens = count(description)
     if tokens <= DESCRIPTION_TOKENS:
         return None

@@ -1,4 +1,4 @@
-"""Turns parsed files into a catalogue: reads, checks, resolves every reference, weighs, computes digests. Pure."""
+"""Converts parsed files to a catalogue: checks, resolves references, estimates sizes, computes digests. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -36,20 +36,20 @@ from sidecar.core.definitions.prompt_size import (
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, ToolId, tool_name_of
 
 PROBLEMS_AT_MOST: Final = 500
-"""Problems of one state that are kept, so that a hostile file costs neither memory nor time."""
+"""The most problems of one version, so that a hostile file cannot exhaust memory and time."""
 
 CommitsOf: TypeAlias = Callable[[frozenset[Digest]], Mapping[Digest, Commit]]
-"""Where each digest first appeared; one that is left out gets itself as its commit."""
+"""Returns the commit in which each digest first appeared. A missing digest gets itself as its commit."""
 
 
 class LoadedCatalogue(Struct, frozen=True):
-    """The result of reading one state of a configuration.
+    """The result of reading one version of a configuration.
 
     Attributes:
         catalogue: None if any problem is an error.
         problems: in order of file and line; warnings are possible next to a catalogue.
         prompt_tokens: estimate of each definition's longest prompt.
-        tool_tokens: of each definition, by the name of each tool that its model is offered, sub-agents last.
+        tool_tokens: of each definition, by the name of each tool that its model can call, sub-agents last.
         blocks: every block that was read, used or not, in order of name.
     """
 
@@ -62,12 +62,12 @@ class LoadedCatalogue(Struct, frozen=True):
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """Those problems that kept the catalogue from being built."""
+        """The problems that prevent the catalogue."""
         return tuple(problem for problem in self.problems if problem.is_error)
 
     @property
     def advice(self) -> tuple[Problem, ...]:
-        """Advice in the same order; empty without a catalogue. Made when it is asked for; a sidecar never asks."""
+        """Advice in the same order; empty without a catalogue. Computed on first use: a sidecar never needs it."""
         return in_order(islice(self._advise(), PROBLEMS_AT_MOST))
 
 
@@ -84,15 +84,15 @@ def load_documents(
     commits_of: CommitsOf = no_commit,
     max_sub_agents: int = SUB_AGENTS_AT_MOST,
 ) -> LoadedCatalogue:
-    """Make a catalogue of parsed files, or say everything that is wrong with them.
+    """Return the catalogue of parsed files, or all their problems.
 
     Args:
         documents: the files that could be parsed.
-        unread: paths of those that could not.
-        earlier: problems met while finding and parsing the files.
-        count: tokens of a text, for the model; an estimate by default.
-        commits_of: asked once, with all digests, when there is no error.
-        max_sub_agents: of each list of sub-agents, so many from its beginning are offered to the model.
+        unread: paths of files that could not be parsed.
+        earlier: problems that were found while the files were listed and parsed.
+        count: returns the tokens of a text; an estimate by default.
+        commits_of: called once with all digests if there is no error.
+        max_sub_agents: the number of entries at the beginning of each list of sub-agents that the model can call.
 
     Source: PC1-FR-2e, TN-45.
     """
@@ -106,7 +106,7 @@ def load_documents(
     tokens: dict[DefinitionId, int] = {}
     tools: dict[DefinitionId, Mapping[str, int]] = {}
     for name, card in cards.items():
-        asked = _asked(card.definition, registries, slots, count)
+        asked = _sub_agent_sizes(card.definition, registries, slots, count)
         own = {tool.id: tool_tokens(tool.id, tool.description, tool.arguments, count) for tool in card.tools}
         tools[name] = own | {tool_name_of(Slot(slot)): size for slot, size in asked[:max_sub_agents]}
         tokens[name] = prompt_tokens(card, tools[name], count)
@@ -129,7 +129,7 @@ def _advice(registries: Registries, count: TokenCounter) -> Iterator[Problem]:
 
 
 def _bounded(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """Return the problems in order; if they are too many, warnings go first and a last line says so."""
+    """Return the problems in order. If there are too many, warnings are removed first, and a last line reports it."""
     ordered = in_order(problems)
     if len(ordered) <= PROBLEMS_AT_MOST:
         return ordered
@@ -149,7 +149,7 @@ def _cards(registries: Registries) -> Iterator[Card]:
 
 
 def _blocks_of(definition: AgentDefinition, registries: Registries) -> tuple[PromptBlock, ...]:
-    """Return the required blocks, then the declared ones in their order; a declared required one once, at the head.
+    """Return the required blocks, then the declared ones in order, without repeating required blocks.
 
     Source: PC1-FR-12, PC1-D-18, PC1-D-19, TN-42, TN-44.
     """
@@ -157,10 +157,10 @@ def _blocks_of(definition: AgentDefinition, registries: Registries) -> tuple[Pro
     return tuple(registries.blocks[name] for name in (*REQUIRED_BLOCKS, *declared))
 
 
-def _asked(
+def _sub_agent_sizes(
     definition: AgentDefinition, registries: Registries, slots: Mapping[Slot, tuple[str, ...]], count: TokenCounter
 ) -> list[tuple[str, int]]:
-    """Return each listed slot with the tokens of its tool, for the definition of the slot that takes most."""
+    """Return each listed slot with the tokens of its tool, for the definition of the slot with the most tokens."""
 
     def size(slot: Slot, name: str) -> int:
         filler = registries.agents[name]

@@ -139,6 +139,8 @@ class EventLog:
                 seen.
             at: time for a gap.
         """
+        # An empty log can still have a newest sequence: this sidecar has taken the dispatch over. Then every earlier
+        # event is part of the gap.
         oldest = self._kept[0].sequence if self._kept else self.newest + 1
         events = [event for event in self._kept if event.sequence > sequence]
         if sequence + 1 < oldest:

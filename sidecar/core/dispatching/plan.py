@@ -82,6 +82,7 @@ def plan_dispatch(surface: Surface, calls: Sequence[ToolCall], first_step: int, 
     for place, call in enumerate(calls):
         checked = _check(surface, call, place, first_step + place)
         if not isinstance(checked, PlannedCall):
+            # The outcomes are stored by place because calls that run fill the places between them later.
             settled[place] = checked
             continue
         fit.append(checked)

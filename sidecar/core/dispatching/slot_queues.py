@@ -69,6 +69,8 @@ class SlotQueues:
         lent = {boundary for each in self._holding() if each.key in lenders for boundary in each.boundaries}
         held = {boundary for each in self._holding() if each.key not in lenders for boundary in each.boundaries}
         awaited = {boundary for each in self.waiting for boundary in each.boundaries}
+        # Calls may wait for what the callers own; this call still overtakes none of them, because they cannot start
+        # before the callers have ended.
         if not (held | (awaited - lent)).isdisjoint(call.boundaries):
             return False
         self._beside[call.key] = call

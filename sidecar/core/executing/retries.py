@@ -14,7 +14,7 @@ from sidecar.core.executing.contract import Execution
 from sidecar.core.identifiers import Slot
 
 MOST_BREAKERS: Final = 4096
-"""More than a deployment has slots; only a configuration that keeps renaming them comes near it."""
+"""More than the slots of any deployment; only a configuration that keeps renaming its slots can reach it."""
 
 
 class RetryRules(Struct, frozen=True):
@@ -45,7 +45,7 @@ def attempts_allowed(execution: Execution) -> int:
 
 
 class RetryBudget:
-    """Prevents retry storms: retries are at most a share of the recent calls, plus a minimum."""
+    """Prevents retry storms: limits retries to a share of the recent calls, plus a minimum."""
 
     def __init__(self, rules: RetryRules) -> None:
         """Begin with no history."""
@@ -54,14 +54,14 @@ class RetryBudget:
         self._retries: deque[float] = deque()
 
     def called(self, now: float) -> None:
-        """Note a first attempt."""
+        """Count a first attempt."""
         calls = self._calls
         while calls and calls[0] <= now - self._rules.window:
             calls.popleft()
         calls.append(now)
 
     def allow(self, now: float) -> bool:
-        """Spend one retry if there is one left."""
+        """Spend one retry; return False if none is left."""
         self._forget(now)
         if len(self._retries) >= self._rules.floor + self._rules.share * len(self._calls):
             return False
@@ -83,7 +83,7 @@ class BreakerRules(Struct, frozen=True):
 
 @unique
 class BreakerState(StrEnum):
-    """Half open lets one attempt through to see."""
+    """The state of a breaker. Half open lets exactly one attempt through, as a probe."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -100,23 +100,28 @@ class Breaker(Struct):
 
     def admit(self, now: float) -> bool:
         """Return whether an attempt may go out."""
+        # HALF_OPEN itself admits nothing: the one attempt that caused the change is the probe, and concurrent calls
+        # wait for its result.
         if self.state is BreakerState.OPEN and now >= self._opened_at + self.rules.open_for:
             self.state = BreakerState.HALF_OPEN
             return True
         return self.state is BreakerState.CLOSED
 
     def succeeded(self) -> None:
-        """The target answered, if only with an error of the sub-agent."""
+        """Record that the target answered, even if the answer was an error of the sub-agent."""
         self.state, self._failures = BreakerState.CLOSED, 0
 
     def failed(self, now: float) -> None:
-        """The way to the target failed: unavailable, connection lost, or no first message in time."""
+        """Record that the target could not be reached: unavailable, connection lost, or no first message in time."""
         self._failures += 1
+        # One failed probe is enough, because the failures that opened the breaker were never followed by a success.
         if self.state is BreakerState.HALF_OPEN or self._failures >= self.rules.failures:
             self.state, self._opened_at, self._failures = BreakerState.OPEN, now, 0
 
     def abandoned(self, now: float) -> None:
-        """An admitted attempt ended without saying anything about the target, e.g. it was cancelled."""
+        """Record that an admitted attempt ended without a result about the target, for example because of a cancel."""
+        # Without this change the breaker would stay half open and refuse all attempts for ever. The next attempt is the
+        # next probe.
         if self.state is BreakerState.HALF_OPEN:
             self.state, self._opened_at = BreakerState.OPEN, now - self.rules.open_for
 
@@ -130,7 +135,7 @@ class Breakers:
         self._kept: OrderedDict[tuple[str, Slot], Breaker] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many are kept."""
+        """Return the number of stored breakers."""
         return len(self._kept)
 
     def not_closed(self) -> list[tuple[str, Slot, BreakerState]]:
@@ -139,7 +144,8 @@ class Breakers:
         return [(*key, each.state) for key, each in kept if each.state is not BreakerState.CLOSED]
 
     def of(self, target: str, slot: Slot) -> Breaker:
-        """Return the breaker; the one that was asked for longest ago gives way when there are too many."""
+        """Return the breaker of a target and slot. Above the limit, the least recently used breaker is dropped."""
+        # Removing and inserting again moves the breaker to the end, so the first one is the least recently used.
         breaker = self._kept.pop((target, slot), None) or Breaker(self._rules)
         self._kept[target, slot] = breaker
         if len(self._kept) > MOST_BREAKERS:

@@ -47,7 +47,7 @@ from sidecar.core.journal.transitions import (
 )
 
 MOST_SCORES: Final = 128
-"""Of a turn: the head of each turn holds their ids."""
+"""The most scores of a turn. The limit exists because the head of a turn holds their ids."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -184,6 +184,7 @@ def _dispatch_taken(head: TurnHead, body: DispatchTaken, fact: Fact) -> TurnHead
 
 
 def _question_answered(head: TurnHead, body: QuestionAnswered, fact: Fact) -> TurnHead:
+    # There is no check of the owner: the answer may arrive at any sidecar, long after the dispatch has ended.
     child = child_of(head, body.step, body.dispatch_id)
     if not head.asked >> body.step & 1:
         raise JournalCorrupt(Reason.ILLEGAL_STATE, f"{child.child_id} has asked nothing")

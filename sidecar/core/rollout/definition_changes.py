@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.definitions.cards.card import Card, Catalogue
-from sidecar.core.identifiers import DefinitionId, Slot
+from sidecar.core.identifiers import DefinitionId, Digest, Slot
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
@@ -67,14 +67,47 @@ class PendingPromotion(msgspec.Struct, frozen=True):
     needs_flag: bool
 
 
+class MajorChange(msgspec.Struct, frozen=True):
+    """A loaded definition whose id serves with another, recorded content until an operator takes a step.
+
+    Attributes:
+        serving: digest of the recorded content.
+        loaded: digest of the configuration's content.
+        state: of the loaded content, `dev` or `test`.
+    """
+
+    definition_id: DefinitionId
+    slot: Slot
+    serving: Digest
+    loaded: Digest
+    state: LifecycleState
+
+
+def major_changes(catalogue: Catalogue, view: RolloutView) -> tuple[MajorChange, ...]:
+    """Return the definitions whose new content waits for a promotion while the recorded one serves."""
+    return tuple(
+        MajorChange(card.definition.id, card.definition.slot, serving, card.digest, facts.state)
+        for card in catalogue.cards.values()
+        if (facts := _facts(card, view)) is not None and facts.state in {LifecycleState.DEV, LifecycleState.TEST}
+        if (serving := _serving_of(card, view)) is not None
+    )
+
+
+def _serving_of(card: Card, view: RolloutView) -> Digest | None:
+    """Return the digest of the active definition of the card's slot, if it has the card's id."""
+    rollout = view.slots[card.definition.slot]
+    active = None if rollout.active is None else rollout.definitions.get(rollout.active)
+    return active.digest if active is not None and active.definition_id == card.definition.id else None
+
+
 def pending_promotions(catalogue: Catalogue, view: RolloutView) -> tuple[PendingPromotion, ...]:
     """Return the definitions of slots that are listed but not served, if an operator's step can change that.
 
     Excluded are definitions next to an active one, and definitions that were rolled back or killed.
     """
     listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
-    nobody = [slot for slot in catalogue.slots if slot in listed and not _served(slot, view)]
-    cards = [catalogue.cards[definition_id] for slot in nobody for definition_id in catalogue.slots[slot]]
+    unserved = [slot for slot in catalogue.slots if slot in listed and not _served(slot, view)]
+    cards = [catalogue.cards[definition_id] for slot in unserved for definition_id in catalogue.slots[slot]]
     return tuple(
         PendingPromotion(card.definition.id, card.definition.slot, _needs_flag(card, _facts(card, view)))
         for card in cards
@@ -129,8 +162,8 @@ def _served_at_once(before: SlotRollout, change: Change, card: Card, by: Actor) 
         facts, state=LifecycleState.PROMOTE, ramp=WHOLE, activated_at=by.at, target_recorded=True
     )
     after = msgspec.structs.replace(rollout.with_facts(serving), active=card.digest, revision=before.revision + 1)
-    told = tuple(event for event in change.events if event.what is not RolloutEventKind.SEEN)
-    return Change(after, (), (*told, _event(rollout.slot, serving, RolloutEventKind.SEEN, by, AT_ONCE)))
+    other_events = tuple(event for event in change.events if event.what is not RolloutEventKind.SEEN)
+    return Change(after, (), (*other_events, _event(rollout.slot, serving, RolloutEventKind.SEEN, by, AT_ONCE)))
 
 
 def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: Actor) -> Change:
@@ -153,8 +186,10 @@ def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: Actor
         flag_dropped=dropped,
         overrides=(),
     )
+    # An earlier confirmation concerned another flag or another vertical; it does not count for the new pair.
     if flags is FlagPair.NAMED:
         revised = msgspec.structs.replace(revised, confirmed_on="", confirmed_by="", confirmed_at=None)
+    # Definitions that would fall back to the replaced content must fall back to the revision, which takes its place.
     others = {
         digest: msgspec.structs.replace(each, target=card.digest) if each.target == known.digest else each
         for digest, each in rollout.definitions.items()

@@ -60,5 +60,8 @@ def _flag_drifts(facts: DefinitionFacts, flags: FlagReader, *, shared: bool) -> 
         yield f"its flag {on[0]} is on, and the rollout has not switched it on; it is in {facts.state}{todo}"
     if facts.state is LifecycleState.ROLLBACK and facts.flags is FlagPair.ON and on:
         still, them = (f"its flag {on[0]} is", "it") if len(on) == 1 else (f"its flags {' and '.join(on)} are", "them")
-        todo = f"it serves no user; if the sidecar cannot switch {them} off, switch {them} off by hand"
+        todo = (
+            f"it serves no user; if the sidecar can, it switches {them} off within seconds; if this line stays, switch "
+            f"{them} off by hand"
+        )
         yield f"it is in rollback, and {still} still on: {todo}"

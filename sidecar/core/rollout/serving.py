@@ -38,7 +38,7 @@ class FlagReader(Protocol):
 
     @property
     def narrowed(self) -> bool:
-        """Return whether any flag is on for a share of users; if not, shares are not evaluated."""
+        """Return whether any flag is on for a share of users only; if none is, shares are not evaluated."""
         ...
 
     def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
@@ -125,6 +125,8 @@ def verdict_on(
         verdict = _flags_say(facts, flags, rollout.salt, asker.key)
     if verdict not in UNDECIDED:
         return verdict
+    # In an experiment the active definition is the treatment. The control arm passes on to the target, which is the
+    # definition before it.
     if rollout.mode is RolloutMode.EXPERIMENT and asker.arm == CONTROL and facts.digest == rollout.active:
         return CandidateVerdict.COHORT
     return verdict if in_ramp(rollout.salt, asker.key, facts.ramp) else CandidateVerdict.RAMP
@@ -132,12 +134,15 @@ def verdict_on(
 
 def _flags_say(facts: DefinitionFacts, flags: FlagReader, salt: str, key: str) -> CandidateVerdict:
     kill, cohort = (flags.value(name, facts.vertical) for name in (str(facts.flag), str(facts.cohort_flag)))
+    # Checked before "off": with one flag off and the other unknown, a definite verdict would let the target serve,
+    # although the operators may have switched it off too.
     if FlagValue.UNREACHABLE in (kill, cohort):
         return CandidateVerdict.FLAG_STALE
     if kill is FlagValue.OFF:
         return CandidateVerdict.FLAG_OFF
     if cohort is FlagValue.OFF:
         return CandidateVerdict.COHORT
+    # Most deployments never narrow a flag: the first condition saves the hash of the user on every bind.
     if flags.narrowed and not _inside(flag_share(facts, flags), salt, key):
         return CandidateVerdict.COHORT
     return CandidateVerdict.CHOSEN

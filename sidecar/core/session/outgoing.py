@@ -116,6 +116,8 @@ class OutgoingQueue:
             caller ends the operation with `cut`.
         """
         flow = self._flows[correlation_id]
+        # Results of one operation stay in order: behind a waiting result, the next one waits too, even if there is
+        # credit.
         if not flow.waiting and flow.credit > 0 and self._credit > 0:
             self._leave(correlation_id, flow, result, last)
             return None
@@ -147,6 +149,8 @@ class OutgoingQueue:
             return
         if correlation_id == 0:
             self._credit = min(self._credit + more, self._limits.most_credit)
+            # In the order in which they were blocked: no operation can take all new credit of the lane for ever.
+            # `blocked` returns a copy, because `_unblock` removes entries.
             for blocked in self.blocked:
                 self._unblock(blocked)
         elif correlation_id in self._flows:
@@ -175,11 +179,14 @@ class OutgoingQueue:
         return dropped
 
     def _leave(self, correlation_id: int, flow: _Flow, result: bytes, last: bool) -> None:
+        # Credit may become negative: a result is sent whole as soon as any credit is left. Otherwise a result larger
+        # than the client's window could never be sent.
         size = cost(result)
         flow.credit -= size
         self._credit -= size
         self._ready.append(result)
         self._ready_bytes += len(result)
+        # An ended operation needs no credit; `grant` ignores ids that are not open.
         if last:
             del self._flows[correlation_id]
 

@@ -71,6 +71,8 @@ class StatusRelay:
         bucket = self._buckets.get(reporter.index)
         if bucket is None:
             bucket = self._buckets[reporter.index] = TokenBucket(self._vocabulary.per_second, self._vocabulary.burst)
+        # Suppressed types also use tokens: otherwise a child could send an unlimited number of reports that cost work
+        # here.
         if not bucket.take(now):
             return "rate_limited", None
         if rule.handling is Handling.SUPPRESS:
@@ -88,12 +90,16 @@ class StatusRelay:
 
     def flush(self, now: float) -> Sequence[StatusUpdate]:
         """Return the batches that are due, combined across siblings, the earliest first."""
+        # The name decides between batches with the same due time, so that the order does not depend on the arrival of
+        # reports.
         ripe = sorted([(batch.due, name) for name, batch in self._batches.items() if batch.due <= now])
         return [_collapsed(name, self._batches.pop(name)) for _, name in ripe]
 
     def _gather(
         self, reporter: ChildReporter, event_type: str, rule: EventRule, attributes: Mapping[str, str], now: float
     ) -> None:
+        # The first report determines when the batch is due; later reports do not extend it, so a steady stream cannot
+        # delay it for ever.
         batch = self._batches.setdefault(event_type, _Batch(now + rule.window.total_seconds()))
         batch.reports.append((reporter.index, reporter.call_id, reporter.slot))
         batch.attributes = attributes
@@ -104,5 +110,6 @@ def _collapsed(event_type: str, batch: _Batch) -> StatusUpdate:
     in_order = sorted(batch.reports, key=lambda report: report[0])
     slots = tuple(dict.fromkeys(slot for _, _, slot in in_order))
     calls = list(dict.fromkeys(call_id for _, call_id, _ in in_order))
+    # An update that combines several calls cannot name one of them.
     shared = calls[0] if len(calls) == 1 else None
     return StatusUpdate(shared, event_type, slots, len(batch.reports), batch.attributes)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from sidecar.core.status_events.relay import ChildReporter
 
 STILL_WORKING: Final = "still_working"
-"""The type that is reported for a silent sub-agent."""
+"""The event type that is reported for a silent sub-agent."""
 
 
 class _Silence(Struct):
@@ -24,36 +24,36 @@ class _Silence(Struct):
 
 
 class SilenceMonitor:
-    """The sub-agents of one dispatch that run, and since when each was silent.
+    """The running sub-agents of one dispatch, and how long each has been silent.
 
     Args:
         after: seconds of silence, above 0.
     """
 
     def __init__(self, after: float) -> None:
-        """Nothing runs yet."""
+        """Begin with no running sub-agent."""
         self._after = after
         self._running: dict[int, _Silence] = {}
 
     def began(self, reporter: ChildReporter, now: float) -> None:
-        """A sub-agent runs from now on."""
+        """Start to observe a sub-agent that runs from now on."""
         self._running[reporter.index] = _Silence(reporter, self._after, now + self._after)
 
     def broken(self, index: int, now: float) -> None:
-        """A sub-agent has reported something that is passed on."""
+        """Restart the first interval: the sub-agent has sent a report that is passed on."""
         if (silence := self._running.get(index)) is not None:
             silence.wait, silence.due = self._after, now + self._after
 
     def ended(self, index: int) -> None:
-        """A sub-agent has its outcome, or never ran."""
+        """Stop observing a sub-agent that has its outcome, or never ran."""
         self._running.pop(index, None)
 
     def next_due(self) -> float | None:
-        """Return when the first one is to be reported; None if none runs."""
+        """Return when the first silent sub-agent must be reported; None if none runs."""
         return min((silence.due for silence in self._running.values()), default=None)
 
     def take_due(self, now: float) -> Sequence[ChildReporter]:
-        """Return those that are due, in the order in which they began; each is due again after twice the time."""
+        """Return the sub-agents that are due, in the order in which they began; double the interval of each."""
         due = [silence for silence in self._running.values() if silence.due <= now]
         for silence in due:
             silence.wait *= 2

@@ -14,7 +14,7 @@ class AuditHead(msgspec.Struct, frozen=True):
 
 
 class LinkedRow(msgspec.Struct, frozen=True):
-    """A row as it is stored.
+    """A stored row.
 
     Attributes:
         body: JSON text.
@@ -52,5 +52,5 @@ class AuditRemoved(Protocol):
 
 
 def audit_link(previous: str, number: int, slot: str, kind: str, body: str) -> str:
-    """Return the link of a row behind the row with the link `previous`; 64 hex digits."""
+    """Return the link of a row that follows the row with the link `previous`; 64 hex digits."""
     return sha256(b"audit\x1f" + msgspec.msgpack.encode((previous, number, slot, kind, body))).hexdigest()

@@ -1,4 +1,4 @@
-"""Walks through the chain of the audit of rollouts, and says what is wrong with it."""
+"""Iterates over the chain of the audit of rollouts, and reports its problems."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,11 +10,11 @@ class AuditWalk:
     """Verifies the stored rows in order.
 
     Args:
-        begin: where retention has removed up to.
-        claims: links that signed checkpoints state, by number.
+        begin: the last row that retention has removed.
+        claims: links in signed checkpoints, by number.
 
     Attributes:
-        rows: so far.
+        rows: number so far.
     """
 
     def __init__(self, begin: AuditHead, claims: Mapping[int, str]) -> None:
@@ -24,11 +24,11 @@ class AuditWalk:
         self.rows = 0
 
     def begin(self) -> Iterator[Finding]:
-        """Yield what is wrong with where the walk begins."""
+        """Yield the problems of the starting point."""
         yield from self._against_claims("the marker of retention")
 
     def take(self, row: LinkedRow) -> Iterator[Finding]:
-        """Yield what is wrong with the next row."""
+        """Yield the problems of the next row."""
         self.rows += 1
         if row.number != self._at.number + 1:
             text = f"rows {self._at.number + 1} to {row.number - 1} of the audit of rollouts are missing"
@@ -40,15 +40,15 @@ class AuditWalk:
         yield from self._against_claims("the record")
 
     def continue_after(self, removed: AuditHead) -> None:
-        """Go on behind what retention has removed meanwhile."""
+        """Continue after the rows that retention has removed in the meantime."""
         self._at = removed
 
     def end(self, head: AuditHead, again: AuditHead) -> Iterator[Finding]:
         """Yield what is missing at the end.
 
         Args:
-            head: where the record said that the chain stands, before the rows were read.
-            again: the same, read afterwards; the same as before unless rows came meanwhile.
+            head: the head of the chain before the rows were read.
+            again: the head afterwards; equal unless rows were added in the meantime.
         """
         there, signed = self._at.number, max(self._claims, default=0)
         stands = head if head.number >= there else again
@@ -62,12 +62,12 @@ class AuditWalk:
 
     @property
     def number(self) -> int:
-        """Of the newest row so far."""
+        """The number of the newest row so far."""
         return self._at.number
 
     @property
     def unsigned(self) -> int:
-        """How many rows come after the newest checkpoint."""
+        """The number of rows after the newest checkpoint."""
         return max(0, self._at.number - max(self._claims, default=0))
 
     def _against_claims(self, by: str) -> Iterator[Finding]:

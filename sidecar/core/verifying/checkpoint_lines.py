@@ -1,7 +1,7 @@
-"""Lines of the second place: signed statements about running roots, each linked to the line before it.
+"""Lines of the second place: signed statements about running roots, each linked to the previous line.
 
-A line is one JSON object. Its signature covers every other field, so that no line can be altered; its sequence and the
-hash of the line before show a line that was taken out. What a line cannot show is that it was the last one.
+A line is one JSON object. Its signature covers every other field, so no line can be altered. Its sequence and the hash
+of the previous line reveal a removed line. Lines cannot show whether further lines followed the last one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,12 +21,12 @@ from sidecar.core.signatures import Signer
 from sidecar.core.verifying.audit_chain import AuditHead
 
 NO_LINE: Final = "0" * 64
-"""What the first line has in the place of the hash of a line before it."""
+"""The hash of the previous line in the first line."""
 NO_CLAIMS: Final[Mapping[int, str]] = MappingProxyType({})
 
 
 class RootKey(NamedTuple):
-    """Names a running root: the facts that an instance appended to turns of a day."""
+    """Identifies a running root: the facts that an instance appended to turns of a day."""
 
     instance: InstanceId
     day: date
@@ -51,7 +51,7 @@ class LineKind(StrEnum):
 
 
 OF_ROOTS: Final = frozenset({LineKind.CHECKPOINT, LineKind.RETENTION})
-"""Lines that say where a running root stood."""
+"""Kinds of lines with the state of a running root."""
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,12 +101,12 @@ class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     @property
     def key(self) -> RootKey:
-        """The running root that it is about."""
+        """The identity of its running root."""
         return RootKey(self.instance, self.day)
 
     @property
     def state(self) -> RootState:
-        """Where that root stood."""
+        """The state of that root."""
         return RootState(self.instance, self.day, self.number, self.root)
 
 
@@ -118,12 +118,12 @@ def signed_line(statement: Statement, sequence: int, previous: str, signer: Sign
 
 
 def line_text(line: CheckpointLine) -> bytes:
-    """Return the line as it is written, without its end."""
+    """Return the line in its written form, without its end."""
     return msgspec.json.encode(line)
 
 
 def line_hash(text: bytes) -> str:
-    """Return the hash by which the next line names this one; 64 hex digits."""
+    """Return the hash with which the next line refers to this one; 64 hex digits."""
     return sha256(text).hexdigest()
 
 
@@ -136,12 +136,12 @@ def line_from(text: bytes) -> CheckpointLine | None:
 
 
 def checkpoint_of(state: RootState, at: datetime) -> Statement:
-    """Return the statement about where a running root stands."""
+    """Return the statement about the state of a running root."""
     return Statement(kind=LineKind.CHECKPOINT, time=at, **msgspec.structs.asdict(state))
 
 
 def retention_of(marker: FactsRemoved) -> Statement:
-    """Return the statement about what is to be removed."""
+    """Return the statement about facts that will be removed."""
     return Statement(
         kind=LineKind.RETENTION,
         instance=marker.instance,
@@ -154,11 +154,11 @@ def retention_of(marker: FactsRemoved) -> Statement:
 
 
 def erasure_statement(marker: TextsErased, instance: InstanceId) -> Statement:
-    """Return the statement about what is to be erased.
+    """Return the statement about texts that will be erased.
 
     Args:
-        marker: under which.
-        instance: that erases.
+        marker: of the erasure.
+        instance: the erasing instance.
     """
     return Statement(
         kind=LineKind.ERASURE,
@@ -172,7 +172,7 @@ def erasure_statement(marker: TextsErased, instance: InstanceId) -> Statement:
 
 
 def audit_statement(head: AuditHead, instance: InstanceId, at: datetime) -> Statement:
-    """Return the statement about where the audit of rollouts stands; `instance` looked."""
+    """Return the statement about the head of the audit of rollouts, as `instance` read it."""
     day = at.astimezone(UTC).date()
     return Statement(kind=LineKind.AUDIT, instance=instance, day=day, number=head.number, root=head.link, time=at)
 
@@ -188,7 +188,7 @@ def restored_audit_statement(head: AuditHead, instance: InstanceId, by: str, at:
 
 
 def furthest_audit(lines: Iterable[CheckpointLine]) -> AuditHead:
-    """Return how far the audit of rollouts reaches, as the lines of a file say, in their order."""
+    """Return the newest head of the audit of rollouts in the lines of a file, in their order."""
     furthest_head = AuditHead()
     for line in lines:
         grown = line.kind is LineKind.AUDIT and line.number > furthest_head.number
@@ -198,7 +198,7 @@ def furthest_audit(lines: Iterable[CheckpointLine]) -> AuditHead:
 
 
 def furthest(lines: Iterable[CheckpointLine]) -> dict[RootKey, RootState]:
-    """Return how far each running root reaches, as the lines of a file say, in their order."""
+    """Return the newest state of each running root in the lines of a file, in their order."""
     states: dict[RootKey, RootState] = {}
     for line in lines:
         known = states.get(line.key)
@@ -212,10 +212,10 @@ class CheckpointClaims(msgspec.Struct):
     """The statements of the second place, collected from its lines.
 
     Attributes:
-        roots: of each running root, by number of facts. The first line about a number stands.
-        removed: where roots stood that were to be removed.
-        erased: how many facts, of which day and with which root, were to be erased, by marker.
-        audit: when and with which link the audit of rollouts was signed, by number of the row.
+        roots: of each running root, by number of facts. The first line about a number counts.
+        removed: states of roots whose facts were about to be removed.
+        erased: number, day and root of facts that were about to be erased, by marker.
+        audit: time and link of each signature of the audit of rollouts, by number of the row.
         restored: the newest statement about each root that a restored backup has shortened.
         restored_audit: the statements about the audit, and up to which row it was signed before.
     """
@@ -228,7 +228,7 @@ class CheckpointClaims(msgspec.Struct):
     restored_audit: list[tuple[CheckpointLine, int]] = msgspec.field(default_factory=list)
 
     def add(self, line: CheckpointLine) -> bool:
-        """Take in a line whose signature fits; say whether it agrees with those before."""
+        """Add a line with a valid signature; return whether it agrees with earlier ones."""
         if line.kind is LineKind.AUDIT:
             lost = any(line.number > each.number and line.time <= each.time for each, _ in self.restored_audit)
             return lost or self.audit.setdefault(line.number, (line.time, line.root))[1] == line.root
@@ -246,9 +246,9 @@ class CheckpointClaims(msgspec.Struct):
         return first == line.root
 
     def of(self, key: RootKey) -> Mapping[int, str]:
-        """Return what is said of a running root, by number; of a restored one, up to where it was restored.
+        """Return the claims about a running root by number; of a restored root, only up to its restored state.
 
-        Its instance has ended with the record that was lost, and appends no more.
+        The instance of a restored root has ended with the lost record and appends no more.
         """
         claims, restored = self.roots.get(key, NO_CLAIMS), self.restored.get(key)
         if restored is None:
@@ -258,11 +258,11 @@ class CheckpointClaims(msgspec.Struct):
 
     @property
     def audit_links(self) -> Mapping[int, str]:
-        """What is said of the audit of rollouts, by number of the row."""
+        """The signed links of the audit of rollouts, by number of the row."""
         return {number: link for number, (_, link) in self.audit.items()}
 
     def _restore_audit(self, line: CheckpointLine) -> bool:
-        """Take the rows back that were signed before, and are lost; say whether the one that is left agrees."""
+        """Remove claims about lost rows that were signed before; return whether the remaining row agrees."""
         lost = {number for number, (at, _) in self.audit.items() if number > line.number and at <= line.time}
         self.restored_audit.append((line, max(lost, default=line.number)))
         self.audit = {number: claim for number, claim in self.audit.items() if number not in lost}

@@ -1,4 +1,4 @@
-"""Compares the facts of a turn with what running roots cover of it."""
+"""Compares the facts of a turn with those that running roots cover."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date
@@ -14,8 +14,8 @@ class FactsUnderRoots:
     """The facts that the running roots of one day cover, by turn. Holds a link for each: some 100 bytes.
 
     Attributes:
-        late: facts in turns that no root named when it was read, by root and link, with turn and place: appended
-            since, or put in. The roots have to be read again.
+        late: facts in turns that no root covered when it was read, by root and link, with turn and position. They were
+            appended since, or inserted: the roots must be read again.
     """
 
     def __init__(self, day: date) -> None:
@@ -24,15 +24,15 @@ class FactsUnderRoots:
         self.late: dict[RootKey, dict[bytes, tuple[TurnId, int]]] = {}
 
     def take(self, fact: Stored) -> None:
-        """Take in the next fact under a root."""
+        """Add the next fact under a root."""
         self._links.setdefault(fact.turn_id, {}).setdefault(fact.by, []).append(fact.link)
 
     def turns(self) -> Sequence[TurnId]:
-        """Return all turns of which there is a fact, in the order of their ids."""
+        """Return all turns with a covered fact, in the order of their ids."""
         return sorted(self._links)
 
     def findings(self, turn_id: TurnId, found: TurnFacts) -> Iterator[Finding]:
-        """Yield what is not in a turn, or stands in another order there."""
+        """Yield the covered facts that are missing in a turn, or in a different order there."""
         covered = self._links.get(turn_id, {})
         for instance, links in covered.items():
             own = [fact.link for fact in found.facts if fact.by == instance]

@@ -13,7 +13,7 @@ from sidecar.core.verifying.findings import Finding, FindingKind
 
 
 class ErasedTexts:
-    """The facts of one day without texts, by marker. Turns have to come in the order of their ids.
+    """The facts of one day without texts, by marker. Turns must come in the order of their ids.
 
     Args:
         day: on which the turns began.
@@ -25,7 +25,7 @@ class ErasedTexts:
         self._first: dict[str, tuple[TurnId, int]] = {}
 
     def take(self, turn_id: TurnId, facts: Sequence[Stored]) -> None:
-        """Take in the next turn."""
+        """Add the next turn."""
         for place, fact in enumerate(facts, 1):
             if fact.texts is None:
                 under = fact.erased_under or ""
@@ -34,10 +34,10 @@ class ErasedTexts:
                 self._first.setdefault(under, (turn_id, place))
 
     def findings(self, markers: Mapping[str, TextsErased]) -> Iterator[Finding]:
-        """Yield what is wrong.
+        """Yield the problems.
 
         Args:
-            markers: of this day, by id; those whose signature fits.
+            markers: of this day, by id; those with a valid signature.
         """
         for under, (number, _) in self._under.items():
             if under not in markers:
@@ -57,7 +57,7 @@ class ErasedTexts:
 def erasure_findings(
     markers: Iterable[TextsErased], judge: SignatureVerifier, claims: CheckpointClaims
 ) -> Iterator[Finding]:
-    """Yield what is wrong with markers of erasures by themselves; see `verify_lines.marker_findings`."""
+    """Yield the problems of the markers themselves; see `verify_lines.marker_findings`."""
     for marker in markers:
         judgement = erasure_judgement(marker, judge)
         if judgement is not Verification.FITS:
@@ -70,7 +70,7 @@ def erasure_findings(
 
 
 def erasure_judgement(marker: TextsErased, judge: SignatureVerifier) -> Verification:
-    """Return what is to be thought of a marker's signature."""
+    """Verify the signature of a marker."""
     return judge.judge(marker.key_id, marker.payload(), marker.signature)
 
 

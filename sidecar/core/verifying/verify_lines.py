@@ -17,14 +17,14 @@ from sidecar.core.verifying.findings import Finding, FindingKind
 
 
 class LinesVerifier:
-    """Goes through the lines of one file, in order; what fits goes into the claims.
+    """Verifies the lines of one file, in order, and adds valid ones to the claims.
 
-    A write that was cut off half-way leaves a piece that is no line; the next line then links to the last whole one,
-    and nothing is missing. That is no finding, `torn` counts it.
+    An interrupted write leaves a fragment that is no line; the next line then links to the last complete one, and
+    nothing is missing. This is not a finding; `torn` counts it.
 
     Args:
-        claims: what the second place says; several files add to one.
-        judge: knows the public keys.
+        claims: the statements of the second place; several files add to one object.
+        judge: has the public keys.
     """
 
     def __init__(self, claims: CheckpointClaims, judge: SignatureVerifier) -> None:
@@ -37,10 +37,10 @@ class LinesVerifier:
         self.lines = 0
 
     def findings(self, lines: Iterable[bytes]) -> Iterator[Finding]:
-        """Yield what is wrong with the file.
+        """Yield the problems of the file.
 
         Args:
-            lines: each with its end, as a file gives them; the last one of a file that is being written may lack it.
+            lines: each with its end, as a file returns them; the last line of a file that is being written may lack it.
         """
         for text in lines:
             self._at += 1
@@ -107,11 +107,11 @@ class LinesVerifier:
 def marker_findings(
     markers: Iterable[FactsRemoved], judge: SignatureVerifier, claims: CheckpointClaims
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the markers by themselves.
+    """Yield the problems of the markers themselves.
 
     Args:
         markers: in any order.
-        judge: knows the public keys.
+        judge: has the public keys.
         claims: of the second place.
     """
     for marker in markers:
@@ -125,12 +125,12 @@ def marker_findings(
 
 
 def removed_findings(marker: FactsRemoved, claims: CheckpointClaims, there: int) -> Iterator[Finding]:
-    """Yield what is wrong with a marker and what is there of the facts that it says were removed.
+    """Yield the problems of a marker, and facts that exist although the marker says that they were removed.
 
     Args:
-        marker: whose signature fits.
+        marker: with a valid signature.
         claims: of the second place.
-        there: how many facts under its running root were found after the marker.
+        there: number of facts under its running root that were found after the marker.
     """
     of = f"the retention marker of instance {marker.instance} for {marker.partition}"
     signed = max(claims.of(_key(marker)), default=0)
@@ -143,7 +143,7 @@ def removed_findings(marker: FactsRemoved, claims: CheckpointClaims, there: int)
 
 
 def judgement_of(marker: FactsRemoved, judge: SignatureVerifier) -> Verification:
-    """Return what is to be thought of a marker's signature."""
+    """Verify the signature of a marker."""
     return judge.judge(marker.key_id, marker.payload(), marker.signature)
 
 

@@ -9,12 +9,12 @@ from sidecar.core.verifying.findings import Finding, FindingKind
 
 
 class RootWalk:
-    """Goes through the facts that one instance appended to the turns of one day, in order.
+    """Iterates over the facts that one instance appended to the turns of one day, in order.
 
     Args:
-        key: whose, of which day.
-        state: where the record says that the root stands; None if it does not.
-        claims: roots that signed checkpoints state, by number of facts.
+        key: instance and day.
+        state: the recorded state of the root; None if there is none.
+        claims: roots in signed checkpoints, by number of facts.
 
     Attributes:
         number: of facts so far.
@@ -30,7 +30,7 @@ class RootWalk:
         self.number = 0
 
     def take(self, link: bytes) -> Iterator[Finding]:
-        """Yield what is wrong after the next fact."""
+        """Yield the problems after the next fact."""
         self.number += 1
         self._root = rooted(self._root, link)
         if self._contradicted:
@@ -56,11 +56,11 @@ class RootWalk:
 
     @property
     def is_ahead(self) -> bool:
-        """Return whether there are facts that the root did not cover when it was read: appended since, or put in."""
+        """Return whether there are facts that the root did not cover when it was read: appended since, or inserted."""
         return self.number > (0 if self._state is None else self._state.number)
 
     def against(self, state: RootState | None) -> Iterator[Finding]:
-        """Yield what is wrong if the root, read once more, does not cover all facts that were there."""
+        """Yield the problem if the root, read again, does not cover all facts that were found."""
         stands = 0 if state is None else state.number
         if stands < self.number:
             text = f"{self.number} facts {self._of_root} are there, and the running root covers {stands}"
@@ -72,7 +72,7 @@ class RootWalk:
 
     @property
     def unsigned(self) -> int:
-        """How many facts come after the newest checkpoint."""
+        """The number of facts after the newest checkpoint."""
         return max(0, self.number - max(self._claims, default=0))
 
     @property

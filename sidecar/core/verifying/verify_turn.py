@@ -1,6 +1,6 @@
 """Verifies the facts of one turn: their links, the rules, and the turn's index.
 
-Only the first error of a turn is reported, because what follows it cannot be judged.
+Only the first error of a turn is reported, because later facts cannot be judged after it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,17 +19,17 @@ from sidecar.core.journal.turn_state import TurnState
 from sidecar.core.verifying.findings import Finding, FindingKind
 
 MOST_LOOKED_AT: Final = 64
-"""Facts behind one that does not fit, among which its place is looked for."""
+"""Facts after a misfit among which its correct position is searched."""
 NOT_DERIVED: Final = (LookupError, ValueError, TypeError, ArithmeticError, AttributeError)
-"""What reading facts may raise that fit their links, and that no sidecar writes."""
+"""Exceptions of reading facts whose links are valid but that no sidecar writes."""
 
 
 def turn_findings(turn_id: TurnId, found: TurnFacts) -> Iterator[Finding]:
-    """Yield the first thing that is wrong with the facts of a turn.
+    """Yield the first problem of the facts of a turn.
 
     Args:
         turn_id: of the turn.
-        found: its facts; with versions and index, if the database tells them.
+        found: its facts; with versions and index, if the database has them.
     """
     state, place = TurnState(turn_id), 0
     try:
@@ -50,12 +50,12 @@ def turn_findings(turn_id: TurnId, found: TurnFacts) -> Iterator[Finding]:
 
 
 def first_day(found: TurnFacts) -> date:
-    """Return the day under whose running roots the facts of a turn are."""
+    """Return the day whose running roots cover the facts of a turn."""
     return found.day or (found.facts[0].at.astimezone(UTC).date() if found.facts else date.min)
 
 
 def _number(turn_id: TurnId, versions: Sequence[int], place: int) -> Finding | None:
-    """Return what is wrong if the facts are not numbered from 1 without gaps."""
+    """Return the problem if the facts are not numbered from 1 without gaps."""
     if not versions or versions[place - 1] == place:
         return None
     there = versions[place - 1]
@@ -67,7 +67,7 @@ def _number(turn_id: TurnId, versions: Sequence[int], place: int) -> Finding | N
 
 
 def _taken(state: TurnState, stored: Stored, later: Sequence[Stored]) -> Finding | None:
-    """Apply a fact to the turn; return what is wrong with it. Raises the errors of the rules and of reading."""
+    """Apply a fact to the turn; return its problem. Raises the errors of the rules and of reading."""
     draft = draft_of(stored)
     if not _fits(state.head, stored, draft):
         return _misfit(state, stored, draft, later)
@@ -81,7 +81,7 @@ def _fact(head: TurnHead, stored: Stored, draft: Draft) -> Fact:
 
 
 def _fits(head: TurnHead, stored: Stored, draft: Draft) -> bool:
-    """Return whether a fact was appended to a turn that stood so, as far as its link says."""
+    """Return whether a fact was appended in this state of the turn, judging by its link."""
     return link_of(stored, links_of(head, draft.body)) == stored.link
 
 
@@ -97,7 +97,7 @@ def _misfit(state: TurnState, stored: Stored, draft: Draft, later: Sequence[Stor
 
 
 def _gone_on(head: TurnHead, stored: Stored) -> TurnHead:
-    """Return the head after a fact; the same if that cannot be the next one."""
+    """Return the head after a fact; the same head if the fact cannot follow."""
     try:
         draft = draft_of(stored)
         return after(head, _fact(head, stored, draft)) if _fits(head, stored, draft) else head

@@ -1,4 +1,4 @@
-"""The boundary around one audit sink: it may hang, hold on to an abandoned batch, or raise what ends a process."""
+"""The boundary around an audit sink, which may hang, never end an abandoned batch, or raise `SystemExit`."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ CLOSE_SECONDS: Final = 5.0
 
 
 class SinkStuck(Exception):
-    """A sink does not come back from an earlier batch, or gave one up by itself."""
+    """A sink has not ended an earlier batch, or has cancelled a batch itself."""
 
 
 class BoundedSink:
-    """Passes entries to a sink so that the call can be abandoned, unless the sink blocks the event loop.
+    """Passes entries to a sink. A call that hangs can be abandoned, unless the sink blocks the event loop.
 
     Args:
         name: of the sink, for operators.
@@ -28,10 +28,10 @@ class BoundedSink:
         self._left: asyncio.Task[None] | None = None
 
     async def take(self, entries: Sequence[AuditEntry]) -> None:
-        """Hand entries over; if cancelled, cancel the sink's work and do not wait for it.
+        """Pass entries to the sink. If this call is cancelled, it cancels the sink's task and does not wait for it.
 
         Raises:
-            SinkStuck: an earlier batch that was given up is still going on, or the sink gave this one up itself.
+            SinkStuck: an earlier abandoned batch still runs, or the sink has cancelled this one itself.
             Exception: whatever the sink raises.
         """
         if self._left is not None and not self._left.done():
@@ -48,7 +48,7 @@ class BoundedSink:
         task.result()
 
     async def close(self) -> None:
-        """Close the sink, within a bound; what goes wrong is of no interest any more."""
+        """Close the sink within a time limit. Errors are ignored, because the process ends."""
         task = asyncio.get_running_loop().create_task(self._closed())
         await asyncio.wait((task,), timeout=CLOSE_SECONDS)
         _let_go(task)
@@ -56,7 +56,11 @@ class BoundedSink:
     async def _taken(self, entries: Sequence[AuditEntry]) -> None:
         try:
             await self._sink.take(entries)
-        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # out of a task either would end the process
+        except (
+            SystemExit,
+            KeyboardInterrupt,
+            GeneratorExit,
+        ) as error:  # raised in a task, each of these would end the process
             raise SinkStuck(f"audit sink {self._name} raised {type(error).__name__}") from None
 
     async def _closed(self) -> None:

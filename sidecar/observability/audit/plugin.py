@@ -43,9 +43,9 @@ OTLP_SINK: Final = AuditSinkSpec(
 
 
 def cleaned_by(redactor: Redactor, spec: AuditSinkSpec) -> AuditSinkSpec:
-    """Return `spec` so that `redactor` cleans what it sends, if it is `otlp` or an instance of it.
+    """Return a descriptor whose sink uses `redactor`, if `spec` is `otlp` or an instance of it.
 
-    Factories get settings only.
+    The redactor is added here because factories get only settings.
     """
     if spec.factory is not OTLP_SINK.factory:
         return spec
@@ -53,5 +53,5 @@ def cleaned_by(redactor: Redactor, spec: AuditSinkSpec) -> AuditSinkSpec:
 
 
 def sidecar_audit_sinks() -> Sequence[AuditSinkSpec]:
-    """Offer both."""
+    """Offer `log` and `otlp`."""
     return [LOG_SINK, OTLP_SINK]

@@ -1,6 +1,6 @@
 """The built-in audit sinks: the log of the process, and OTLP. Source: PF1-FR-10c.
 
-All sinks write the same fields, those of PF1 §5.7 under their own names. The log line is for people; an event for a
+All sinks write the same fields: those of PF1 §5.7 with their original names. The log line is for people. An event for a
 collector counts as accepted only when the collector confirms it.
 """
 
@@ -20,7 +20,7 @@ from sidecar.observability.redaction import Redactor
 from sidecar.policy.audit import AuditEntry
 
 AUDIT_LOG: Final = "sidecar.audit"
-"""Logger of audit events; no level silences it, and it is not the one whose lines go to the collector anyway."""
+"""Logger of audit events. No level silences it. It differs from the logger whose lines the collector gets anyway."""
 
 
 class CollectorRefused(Exception):
@@ -28,17 +28,17 @@ class CollectorRefused(Exception):
 
 
 class RecordSender(Protocol):
-    """Sends log records; called in a thread, and may wait there."""
+    """Sends log records. Called in a thread, where it may wait."""
 
     def __call__(self, records: Sequence[logging.LogRecord]) -> bool:
         """Send a batch; return whether the collector accepted it."""
 
     def close(self) -> None:
-        """Abort what is being sent."""
+        """Abort the batch that is being sent."""
 
 
 def written(entry: AuditEntry) -> AuditEntry:
-    """Return an entry with its fields: those of PF1 §5.7 first, then ours. Source: PF1-D-45, PF1-D-46."""
+    """Return an entry with the fields of PF1 §5.7 first, then the sidecar's own. Source: PF1-D-45, PF1-D-46."""
     body = entry.body
     ours = {
         "event_id": entry.event_id,
@@ -65,37 +65,37 @@ class LogAuditSink:
         self._log = StructuredLog(AUDIT_LOG)
 
     async def take(self, entries: Sequence[AuditEntry]) -> None:
-        """Write them."""
+        """Write the entries."""
         for entry in entries:
             fields = dict(entry.fields)
             self._log.info(fields.pop("event"), text_of(entry), **fields)
 
     async def close(self) -> None:
-        """Hold nothing open."""
+        """Do nothing: the log stays open."""
 
 
 class OtlpAuditSink:
     """Sends events as OpenTelemetry log records.
 
     Args:
-        send: sends log records and says whether the collector took them.
+        send: sends log records and returns whether the collector accepted them.
     """
 
     def __init__(self, send: RecordSender) -> None:
         self._send = send
 
     async def take(self, entries: Sequence[AuditEntry]) -> None:
-        """Send them. Raises `CollectorRefused`."""
+        """Send the entries. Raises `CollectorRefused`."""
         if not await asyncio.to_thread(self._send, [_record(entry) for entry in entries]):
             raise CollectorRefused("the collector did not take the audit events")
 
     async def close(self) -> None:
-        """Abort what is being sent."""
+        """Abort the batch that is being sent."""
         await asyncio.to_thread(self._send.close)
 
 
 class DeferredSender:
-    """Sends log records to a collector; loads the exporter with the first batch, which is slower than a start.
+    """Sends log records to a collector. The exporter is loaded with the first batch, because loading takes long.
 
     Args:
         endpoint: `http://…` without, `https://…` with TLS.
@@ -105,7 +105,7 @@ class DeferredSender:
     def __init__(self, endpoint: str, redactor: Redactor) -> None:
         self._endpoint = endpoint
         self._redactor = redactor
-        self._loading = threading.Lock()  # a batch that was given up may still be loading while the next one comes
+        self._loading = threading.Lock()  # an abandoned batch may still load the exporter when the next batch arrives
         self._sender: Any = None
 
     def __call__(self, records: Sequence[logging.LogRecord]) -> bool:
@@ -120,13 +120,13 @@ class DeferredSender:
         return taken
 
     def close(self) -> None:
-        """Abort what is being sent."""
+        """Abort the batch that is being sent."""
         if self._sender is not None:
             self._sender.close()
 
 
 def text_of(entry: AuditEntry) -> str:
-    """Return what happened, in a few words."""
+    """Return a short description of the event."""
     body = entry.body
     if isinstance(body, TransitionEvent):
         return f"{body.subagent_id} went from {body.source_state} to {body.target_state}"

@@ -28,7 +28,7 @@ from sidecar.observability.redaction import Redactor
 SENDER: Final = "dispatch-sidecar"
 SCOPE: Final = InstrumentationScope(SENDER)
 SEND_SECONDS: Final = 3
-"""Longest that one batch is tried; the queue takes what comes meanwhile."""
+"""Seconds after which an attempt to send a batch ends. The queue accepts new items meanwhile."""
 NANOSECONDS: Final = 1_000_000_000
 SEVERITY: Final = {
     logging.INFO: SeverityNumber.INFO,
@@ -58,15 +58,15 @@ class LogSender:
         try:
             return self._exporter.export(batch) is LogRecordExportResult.SUCCESS
         except ValueError:
-            # The thread of a batch that was given up has just replaced the channel, under this one: gRPC's own error.
+            # The thread of an abandoned batch has replaced the channel while this thread used it; gRPC raises this.
             return self._exporter.export(batch) is LogRecordExportResult.SUCCESS
 
     def close(self) -> None:
-        """Abort what is being sent."""
+        """Abort the batch that is being sent."""
         self._exporter.shutdown()
 
     def _log(self, record: logging.LogRecord) -> ReadableLogRecord:
-        """Return an event as OpenTelemetry has it; its fields become attributes, cleaned like the log's lines."""
+        """Convert an event to OpenTelemetry. Its fields become attributes, redacted like the lines of the log."""
         fields = from_json_by_pairs(self._redactor.clean(json.dumps(getattr(record, "fields", {}), default=str)), dict)
         made = LogRecord(
             timestamp=int(record.created * NANOSECONDS),
@@ -97,11 +97,11 @@ class Collector:
 
     @property
     def ship(self) -> Mapping[Signal, Ship]:
-        """What sends each signal."""
+        """The function that sends each signal."""
         return {Signal.SPANS: self._send_spans, Signal.LOGS: self._logs.send, Signal.METRICS: self._send_metrics}
 
     def close(self) -> None:
-        """Abort what is being sent."""
+        """Abort the batch that is being sent."""
         self._logs.close()
         for exporter in (self._spans, self._metrics):
             exporter.shutdown()

@@ -34,7 +34,7 @@ def _metric(metric: Number | Distribution, reading: MetricsSnapshot) -> Metric:
 
 
 def _attributes(labels: Sequence[str], key: Sequence[str]) -> dict[str, str]:
-    """Return labels as the conventions name them; those of the conventions are left out where they are empty."""
+    """Return the labels with the names of the conventions, without empty ones."""
     named = zip(labels, key, strict=True)
     return {OTLP_ATTRIBUTES.get(label, label): value for label, value in named if value or label not in OTLP_ATTRIBUTES}
 
@@ -48,7 +48,7 @@ def _numbers(metric: Number, reading: MetricsSnapshot) -> Any:
 
 
 def _histogram(metric: Distribution, reading: MetricsSnapshot) -> Histogram:
-    """Return it without least and greatest value, which are not kept."""
+    """Convert a histogram. Minimum and maximum are missing because they are not stored."""
     unknown: Any = None
     points = [
         HistogramDataPoint(

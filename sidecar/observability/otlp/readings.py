@@ -11,7 +11,7 @@ from sidecar.observability.outbox import Outbox, Signal
 
 
 class MetricsPump:
-    """Reads in the event loop, since that is where things are counted.
+    """Reads the metrics in the event loop, because they are counted there without locks.
 
     Args:
         interval: seconds between two readings.
@@ -24,18 +24,18 @@ class MetricsPump:
         self._begun = time.time_ns()
 
     async def run(self) -> None:
-        """Read for ever; owned by the supervisor."""
+        """Read for ever; the supervisor owns this loop."""
         while True:
             self.read()
             await asyncio.sleep(self._interval)
 
     def read(self) -> None:
-        """Read once."""
+        """Read the metrics once."""
         self._outbox.put(Signal.METRICS, reading_of(self._metrics, self._begun))
 
 
 class Number(Struct, frozen=True):
-    """A counter or gauge; `rises`: it counts."""
+    """A counter (`rises`) or gauge."""
 
     name: str
     help: str
@@ -45,7 +45,7 @@ class Number(Struct, frozen=True):
 
 
 class Distribution(Struct, frozen=True):
-    """A histogram; each series has its counts by bucket and their sum."""
+    """A histogram. Each series has its counts by bucket, and the sum."""
 
     name: str
     help: str
@@ -55,7 +55,7 @@ class Distribution(Struct, frozen=True):
 
 
 class MetricsSnapshot(Struct, frozen=True):
-    """All metrics. Times in nanoseconds since 1970; everything is counted since `begun`."""
+    """All metrics. Times are nanoseconds since 1970; counters began at `begun`."""
 
     begun: int
     taken: int
@@ -63,7 +63,7 @@ class MetricsSnapshot(Struct, frozen=True):
 
 
 def reading_of(metrics: Metrics, begun: int) -> MetricsSnapshot:
-    """Read all metrics, in the event loop that counts them."""
+    """Read all metrics. Must be called in the event loop that counts them."""
     return MetricsSnapshot(begun, time.time_ns(), [_read(metric) for metric in metrics])
 
 

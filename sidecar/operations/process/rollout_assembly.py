@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from sidecar.core.identifiers import Vertical
+from sidecar.operations.evaluation.ramp_evidence import ReadRampEvidence
 from sidecar.operations.ports import Clock, Definitions, Ids
 from sidecar.operations.record.ports import RecordReads
 from sidecar.operations.rollout.audit.audit_log import LastVerdict, WatchAudit
@@ -93,6 +94,7 @@ class RolloutOperations(Struct, frozen=True):
     preview: PreviewRamp
     watch_audit: WatchAudit
     read_activity: ReadActivity
+    read_ramp_evidence: ReadRampEvidence
     pinned: PinnedTurns
     views: RolloutViews
     definition_watch: RecordDefinitions
@@ -159,6 +161,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         preview=PreviewRamp(store, lambda: (turn.claims.principal for turn in ports.turns())),
         watch_audit=WatchAudit(store),
         read_activity=ReadActivity(store),
+        read_ramp_evidence=ReadRampEvidence(store, ports.record, clock),
         pinned=pinned,
         views=views,
         definition_watch=definition_watch,

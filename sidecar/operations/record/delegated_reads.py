@@ -8,6 +8,8 @@ from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded
 from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, ListPage, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
+from sidecar.core.journal.appends import TurnFacts
+from sidecar.core.listing.changes import Changes, Watermarks
 from sidecar.operations.record.ports import RecordReads
 
 
@@ -57,6 +59,14 @@ class DelegatedReads:
     async def episodes(self, limit: int, before: EpisodeMark | None = None) -> ListPage[EpisodeRow]:
         """Return the episodes used last."""
         return await self._source.episodes(limit, before)
+
+    async def changed(self, after: Watermarks, limit: int) -> Changes:
+        """Return the turns of the next facts."""
+        return await self._source.changed(after, limit)
+
+    async def facts(self, turn_id: TurnId) -> TurnFacts:
+        """Return all facts of a turn."""
+        return await self._source.facts(turn_id)
 
     async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
         """Return what the runners sent in a turn."""

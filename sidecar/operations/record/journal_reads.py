@@ -14,6 +14,7 @@ from sidecar.core.journal.attempt_frames import unpacked
 from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.journal.entries import AttemptFrames
 from sidecar.core.journal.turn_state import TurnState, state_of
+from sidecar.core.listing.changes import Changes, Watermarks
 from sidecar.core.replaying.frames import attempt_to_json
 from sidecar.operations.record.lists import TurnListReader
 from sidecar.operations.record.ports import JournalReads
@@ -71,6 +72,14 @@ class ReadsOfJournal:
     async def episodes(self, limit: int, before: EpisodeMark | None = None) -> ListPage[EpisodeRow]:
         """Return the episodes used last."""
         return await self._lists.episodes(limit, before)
+
+    async def changed(self, after: Watermarks, limit: int) -> Changes:
+        """Return the turns of the next facts."""
+        return await self._facts_of.changed(after, limit)
+
+    async def facts(self, turn_id: TurnId) -> TurnFacts:
+        """Return all facts of a turn."""
+        return await self._facts_of.facts(turn_id)
 
     async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
         """Return the runners' messages of a turn, by child and number."""

@@ -71,6 +71,12 @@ class RecordReads(Protocol):
     async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
         """Return the runners' messages of a turn, by child and number."""
 
+    async def changed(self, after: Watermarks, limit: int) -> Changes:
+        """Return the turns that have some of the next `limit` facts after `after`. Raises `NotThisJournal`."""
+
+    async def facts(self, turn_id: TurnId) -> TurnFacts:
+        """Return all facts of a turn; none if nothing of it is on record."""
+
 
 class JournalReads(Protocol):
     """Reads of the journal. Every method raises `StoreUnavailable` if it cannot answer."""

@@ -9,7 +9,7 @@ import pytest
 from sidecar.core.dispatching.questions import AnsweredBy
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import TurnId
-from sidecar.core.journal.facts import QuestionAnswered
+from sidecar.core.journal.facts import QuestionAnswered, ScoreRecorded
 from sidecar.core.journal.texts import Texts
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
@@ -78,6 +78,29 @@ class OwningRules:
         assert sorted(type(each).__name__ for each in told) == ["NoneType", "RecordConflict"]
         winner = ("turn-2", "turn-3")[told.index(None)]
         assert [each.children[0].answered_by for each in found if each] == [AnsweredBy(TurnId(winner), D1, 0)] * 2
+
+    @pytest.mark.parametrize("over", [False, True])
+    async def test_of_two_scores_with_one_id_one_is_refused(self, bench: RecordBench, over: bool) -> None:
+        """Any instance may record a score, also after the end of the turn; the score that is on record is the same."""
+        async with bench:
+            first, second = [
+                JournalStore(await bench.journal(each), Tasks(), MeasuringRecorder(Metrics()), partial(os.urandom, 16))
+                for each in ("one", "two")
+            ]
+            for body, texts in a_question(over=over):
+                await first.append([first.draft(TURN, moment(), body, texts)])
+            scores = [ScoreRecorded(D1, 0, "score-1", "helpful", value, 1) for value in (0.0, 1.0)]
+            why = Texts(values=(("because",),))
+            told = await asyncio.gather(
+                first.append([first.draft(TURN, moment(1), scores[0], why)]),
+                second.append([second.draft(TURN, moment(1), scores[1], why)]),
+                return_exceptions=True,
+            )
+            found = [await each.turn(TURN) for each in (first, second)]
+
+        assert sorted(type(each).__name__ for each in told) == ["NoneType", "RecordConflict"]
+        seen = [(score.value, score.explanation) for each in found if each for score in each.scores]
+        assert seen == [((0.0, 1.0)[told.index(None)], "because")] * 2
 
     async def test_a_refused_taking_leaves_the_owner(self, bench: RecordBench) -> None:
         """A group that takes a dispatch and then contradicts the record."""

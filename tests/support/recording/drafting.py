@@ -19,6 +19,7 @@ from sidecar.core.executing.records import (
     DispatchTaken,
     QuestionAnswered,
     Record,
+    ScoreRecorded,
     TurnEnded,
 )
 from sidecar.core.identifiers import ChildId, DispatchId, InstanceId
@@ -143,8 +144,8 @@ class Drafting:
                 self._ended = record
             case RoutingRecord():
                 self._routing = record
-            case QuestionAnswered():
-                raise Undraftable("answers to questions are written as facts")
+            case QuestionAnswered() | ScoreRecorded():
+                raise Undraftable("answers to questions and scores are written as facts")
             case AttemptRecorded():
                 pass  # a row of its own, see `attempt_frames`
 

@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.core.errors import GateFailed, GateHeld
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Vertical
-from sidecar.core.rollout.definition_changes import PendingPromotion
+from sidecar.core.rollout.definition_changes import MajorChange, PendingPromotion
 from sidecar.core.rollout.events import TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, Override
 from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules, refuse_unless_passed
@@ -66,7 +66,7 @@ class Told:
     def kill_switch_fired(self, definition_id: str) -> None:
         """Nothing is killed here."""
 
-    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion]) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion], major: Sequence[MajorChange]) -> None:
         """Nothing is loaded here."""
 
     def known(self, definition_id: str) -> None:

@@ -10,7 +10,14 @@ from sidecar.core.definitions.cards.card import Card
 from sidecar.core.definitions.cards.card_json import card_from_json, card_to_json
 from sidecar.core.identifiers import BlockId, Digest, ModelId, Slot, ToolId, Vertical
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.core.rollout.definition_changes import PendingPromotion, may_be_rolled_out, pending_promotions, seen
+from sidecar.core.rollout.definition_changes import (
+    MajorChange,
+    PendingPromotion,
+    major_changes,
+    may_be_rolled_out,
+    pending_promotions,
+    seen,
+)
 from sidecar.core.rollout.events import RolloutEventKind
 from sidecar.core.rollout.facts import FlagPair, Override, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
@@ -207,6 +214,18 @@ def test_a_major_change_starts_at_dev_beside_what_is_served(changes: dict[str, A
     changed = after(rollout, card("two", **changes))
     assert changed.active == "sha256:one"
     assert changed.definitions[Digest("sha256:two")].state is LifecycleState.DEV
+    found = major_changes(a_catalogue(card("two", **changes)), RolloutView({SHOP: changed}))
+    dev = LifecycleState.DEV
+    assert found == (MajorChange(card().definition.id, SHOP, Digest("sha256:one"), Digest("sha256:two"), dev),)
+
+
+def test_a_minor_change_and_a_definition_beside_the_active_one_are_no_major_change() -> None:
+    """The first serves at once; the other has an id of its own, whose entry says that it is new."""
+    minor = after(None, card("one"), card("two", description="Another text."))
+    beside = a_card("shop2", slot=SHOP)
+    both = seen(minor, SHOP, beside, by(), at_once=False).rollout
+    catalogue = a_catalogue(card("two", description="Another text."), beside)
+    assert major_changes(catalogue, RolloutView({SHOP: both})) == ()
 
 
 def test_a_card_comes_back_from_its_text_as_it_was() -> None:

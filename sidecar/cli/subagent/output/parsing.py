@@ -7,6 +7,9 @@ from typing import Final
 
 PERCENT: Final = re.compile(r"(100(\.0{1,2})?|[0-9]{1,2}(\.[0-9]{1,2})?)\s?%?\Z", re.ASCII)
 LENGTH: Final = re.compile(r"([1-9][0-9]{0,4})(s|m|h|d)\Z", re.ASCII)
+DIGEST: Final = re.compile(r"(?:sha256:)?([0-9a-f]{8,64})\Z", re.ASCII)
+WHOLE_DIGEST: Final = 64
+"""Hexadecimal digits of a digest; screens show the first eight."""
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 POINTS: Final = 100
 """Basis points of one percent."""
@@ -31,6 +34,18 @@ def curve_of(text: str) -> tuple[int, ...]:
 def percent(points: int) -> str:
     """Return basis points as a percentage, e.g. `2.25 %`."""
     return f"{points / POINTS:g} %"
+
+
+def is_named(digest: str, given: str) -> bool:
+    """Return whether `given` means a digest: the digest itself, or at least its first eight digits; empty: any."""
+    match = DIGEST.match(given)
+    return given in {"", digest} or bool(match and digest.rpartition(":")[2].startswith(match[1]))
+
+
+def is_short(given: str) -> bool:
+    """Return whether `given` is only the beginning of a digest."""
+    match = DIGEST.match(given)
+    return match is not None and len(match[1]) < WHOLE_DIGEST
 
 
 def timestamp_of(text: str) -> datetime:

@@ -17,6 +17,8 @@ from subagents.lifecycle.v1 import reading_pb2 as pb
 GATES: Final = "gates last said"
 NOTHING: Final = frozenset({"-", "0"})
 """Values that a column shows for a definition without any."""
+NAMED: Final = "not switched on for this definition yet"
+"""The backend may have flags of these names even so, e.g. from another content of the same id."""
 HEADER: Final = (
     "slot",
     "definition",
@@ -227,7 +229,8 @@ def _definition(each: pb.DefinitionStatus, slot: Sequence[pb.DefinitionStatus]) 
     yield [Part(f"  lifecycle state {state_in_contract(each)}", "dim")]
     yield [Part(f"  digest {clean(each.digest)}, commit {clean(each.commit) or '-'}, vertical {clean(each.vertical)}")]
     flags = ", ".join(f"{clean(flag.name)} {enum_word(pb.FlagValue, flag.value)}" for flag in each.flags)
-    yield [Part(f"  flags {flags_word(each)}" + (f": {flags} ({clean(each.flag_backend)})" if flags else ""))]
+    word = NAMED if each.flag_pair == pb.FLAG_PAIR_NAMED else flags_word(each)
+    yield [Part(f"  flags {word}" + (f": {flags} ({clean(each.flag_backend)})" if flags else ""))]
     if each.HasField("activated_at"):
         yield [Part(f"  first active {timestamp(utc(each.activated_at))} UTC")]
     if each.target_recorded:

@@ -11,7 +11,7 @@ from typing import Any, Final
 INTENT_COUNT: Final = "intent_count"
 PRIOR_CONTEXT: Final = "prior_context"
 PRIOR_CONTEXT_LIMIT: Final = 16 * 1024
-"""Characters."""
+"""The most characters of `prior_context`."""
 
 FOR_THE_SIDECAR: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -38,16 +38,16 @@ DEFAULT_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
         "additionalProperties": False,
     }
 )
-"""What a card declares that says nothing. Part of its digest: a change here would be one of every such definition."""
+"""The arguments of a card that declares none. They are part of its digest, so a change here changes every such card."""
 
 
 def declared_arguments(declared: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema that the orchestrator's model is shown: the card's, with those of the two that it lacks."""
+    """Return the schema for the orchestrator's model: the card's schema, plus the missing ones of the two arguments."""
     missing = {name: FOR_THE_SIDECAR[name] for name in undeclared_arguments(declared)}
     return {**declared, "properties": {**declared.get("properties", {}), **missing}} if missing else declared
 
 
 def undeclared_arguments(declared: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return those of the two that a card's schema does not name: they are not meant for its sub-agent."""
+    """Return which of the two arguments a card's schema does not declare; its sub-agent must not get them."""
     own = declared.get("properties", {})
     return tuple(name for name in FOR_THE_SIDECAR if name not in own)

@@ -57,15 +57,15 @@ class Limits(Struct, frozen=True):
     """The limits of one child. Source: SX-8, SX-11, TN-24, TN-25, DESIGN section 5.
 
     Attributes:
-        attempt_timeout: longest one attempt may take.
+        attempt_timeout: the longest duration of one attempt.
         max_retries: attempts beyond the first, for transient failures only.
-        idle_timeout: longest a streaming runner may stay silent; None: no such limit.
-        wall_clock: longest all attempts together may take; running out degrades; None: no such limit.
-        tool_calls: most calls through the gateway; None: no such limit.
-        tokens: most tokens the runner may report; None: no such limit.
-        close_on_completion: False waits for an explicit `CloseChild`.
+        idle_timeout: the longest silence of a streaming runner; None: no limit.
+        wall_clock: the longest duration of all attempts together, after which the call degrades; None: no limit.
+        tool_calls: the most calls through the gateway; None: no limit.
+        tokens: the most tokens that the runner may report; None: no limit.
+        close_on_completion: False: the child stays open until `CloseChild`.
         max_delegation_depth: 0 forbids delegation.
-        calls_per_user_per_day: most children of the slot for one principal in a day, in UTC; None: no such limit.
+        calls_per_user_per_day: the most children of the slot for one principal per day in UTC; None: no limit.
     """
 
     attempt_timeout: timedelta = timedelta(seconds=90)
@@ -84,7 +84,7 @@ class RunnerRef(Struct, frozen=True):
 
     Attributes:
         kind: name of a registered runner, e.g. `grpc`; None: the vertical's or the platform's default.
-        target: what that runner needs to find the host, e.g. `unix:/run/shop.sock`; None: the runner's default.
+        target: the address of the host, in the form of that runner, e.g. `unix:/run/shop.sock`; None: its default.
     """
 
     kind: str | None = None
@@ -128,17 +128,17 @@ class AgentDefinition(Struct, frozen=True, dict=True):
 
     @cached_property
     def offered_schema_json(self) -> str:
-        """The arguments' schema that an orchestrator's model is shown, as canonical text; one for all surfaces."""
+        """The schema of the arguments for an orchestrator's model, as canonical text, which all surfaces share."""
         return canonical_text(declared_arguments(self.arguments))
 
     @cached_property
     def component_schemas_json(self) -> Mapping[str, str]:
-        """The components' schemas as canonical texts, by name; made once, since each component is checked by one."""
+        """The components' schemas as canonical texts by name. Cached, because every component is validated."""
         return {name: canonical_text(schema) for name, schema in self.components.items()}
 
     @property
     def is_orchestrator(self) -> bool:
-        """Having sub-agents makes an orchestrator, not `role`. Source: PC1-FR-1h, TN-43."""
+        """Whether the definition has sub-agents. `role` does not matter. Source: PC1-FR-1h, TN-43."""
         return bool(self.sub_agents)
 
     @property
@@ -151,7 +151,7 @@ class ModelEntry(Struct, frozen=True):
     """One entry of `agent_config.yaml::models`.
 
     Attributes:
-        provider_model: what the model is called where it is served.
+        provider_model: the provider's name of the model.
         context_window: tokens.
         parallel_tool_calls: whether one response may hold several tool calls (PC1-NFR-6).
         base_url: of an OpenAI-compatible endpoint; None: the provider's own.
@@ -191,9 +191,9 @@ class ToolEntry(Struct, frozen=True, dict=True):
         version: semver of the payload this side was written for; the same major version is accepted.
         echoes_nonce: whether the service echoes the request's nonce.
         payload_schema: JSON schema of the payload.
-        timeout: longest one call may take.
-        operation: what a call does at the service, and hence whether it may be repeated.
-        max_response_bytes: largest envelope; None: the platform's default.
+        timeout: the longest duration of one call.
+        operation: the effect of a call at the service, which determines whether it may be repeated.
+        max_response_bytes: the largest envelope; None: the platform's default.
     """
 
     id: ToolId
@@ -212,7 +212,7 @@ class ToolEntry(Struct, frozen=True, dict=True):
 
     @cached_property
     def arguments_schema_json(self) -> str:
-        """The arguments' schema as canonical text; made once, since each call of the tool is checked by it."""
+        """The schema of the arguments as canonical text. Cached, because every call of the tool is validated."""
         return canonical_text(self.arguments)
 
     @property
@@ -225,8 +225,8 @@ class PromptBlock(Struct, frozen=True):
     """One file of `prompts/components/`. Source: PC1-D-61, PC1-D-48.
 
     Attributes:
-        feature_gated: name of the flag without which the block stays out of the prompt; None: always in.
-        owner: who may change it.
+        feature_gated: the flag that adds the block to the prompt; None: the block is always part of it.
+        owner: the team that may change the block.
         path: relative to the configuration root, for messages.
     """
 
@@ -256,14 +256,17 @@ class Card(Struct, frozen=True):
 
     @property
     def shape(self) -> str:
-        """What only a new definition may change: model, tools, prompt blocks; not their order. Source: PF1-FR-12a."""
+        """A hash of model, tools and prompt blocks without their order. Only a new definition may change them.
+
+        Source: PF1-FR-12a.
+        """
         definition = self.definition
         parts = ([definition.model], sorted(definition.tools), sorted(definition.prompt_blocks))
         return sha256("\x1e".join("\x1f".join(part) for part in parts).encode()).hexdigest()
 
 
 SUB_AGENTS_AT_MOST: Final = 10
-"""Unless an operator sets another number. Source: PC1-D-58, TN-50."""
+"""The default of `definitions.max_sub_agents`. Source: PC1-D-58, TN-50."""
 
 
 class Catalogue(Struct, frozen=True):
@@ -277,7 +280,7 @@ class Catalogue(Struct, frozen=True):
         agent_definition_version: label of the whole definition set, for the cohort.
         prompt_block_registry_version: label of all blocks, for the cohort.
         xml_prompt_component_registry_version: label of the `capabilities` blocks, for the cohort.
-        max_sub_agents: of an orchestrator's list, so many from its beginning are offered to its model.
+        max_sub_agents: the number of entries at the beginning of an orchestrator's list that its model can call.
     """
 
     cards: Mapping[DefinitionId, Card]

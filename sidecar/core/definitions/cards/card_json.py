@@ -18,12 +18,12 @@ def card_to_json(card: Card) -> str:
 
 
 def card_from_json(text: str) -> Card:
-    """Return the card that `card_to_json` wrote; equal to it, digest included. Raises `ValueError`."""
+    """Return the card that `card_to_json` wrote, with the same digest. Raises `ValueError`."""
     return from_json(text, Card)
 
 
 def card_of(text: str, digest: Digest) -> Card | None:
-    """Return the card that was kept under `digest`; None: it cannot be read, or its content hashes to another."""
+    """Return the card that was stored under `digest`; None if it is unreadable or its content has another digest."""
     try:
         card = card_from_json(text)
     except ValueError:
@@ -32,7 +32,7 @@ def card_of(text: str, digest: Digest) -> Card | None:
 
 
 def proven(card: Card) -> bool:
-    """Return whether what a card says still hashes to its digest."""
+    """Return whether the content of a card still has the card's digest."""
     return digest_of_card(card.definition, card.model, card.tools, card.blocks) == card.digest
 
 

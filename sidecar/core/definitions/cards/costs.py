@@ -13,7 +13,7 @@ from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.identifiers import DefinitionId
 
 REQUESTS: Final = 2
-"""How often one model is asked in a turn: it calls tools, then it answers."""
+"""The number of requests to one model in a turn: one for its tool calls, one for its answer."""
 MILLION: Final = 1_000_000
 
 
@@ -23,10 +23,10 @@ class AgentCost:
 
     Attributes:
         prompt_tokens: estimate of its longest prompt.
-        window_percent: what `prompt_tokens` takes of its model's context window.
+        window_percent: the share of its model's context window that `prompt_tokens` uses.
         input_usd: US dollars; None: the model's price is unknown.
-        output_tokens: most it may write; None: not bounded.
-        output_usd: US dollars; None: the price is unknown or the output not bounded.
+        output_tokens: the most output tokens; None: unlimited.
+        output_usd: US dollars; None: the price is unknown or the output is unlimited.
     """
 
     prompt_tokens: int
@@ -37,7 +37,7 @@ class AgentCost:
 
     @property
     def usd(self) -> float | None:
-        """What is known of it in US dollars; None if the price of the input is unknown."""
+        """The known part of the cost in US dollars; None if the price of the input is unknown."""
         return None if self.input_usd is None else self.input_usd + (self.output_usd or 0.0)
 
 
@@ -46,8 +46,8 @@ class TurnCost:
     """The cost of an orchestrator's turn, in US dollars; None: a price is unknown.
 
     Attributes:
-        without_calls: it answers by itself.
-        with_all: it asks every sub-agent that it lists, the dearest definition of each slot.
+        without_calls: the orchestrator answers without a call.
+        with_all: the orchestrator calls every listed sub-agent. The most expensive definition of each slot counts.
     """
 
     without_calls: float | None
@@ -68,7 +68,7 @@ def agent_cost(card: Card, prompt_tokens: int) -> AgentCost:
 
 
 def turn_cost(orchestrator: Card, catalogue: Catalogue, agents: Mapping[DefinitionId, AgentCost]) -> TurnCost:
-    """Return what a turn of `orchestrator` costs, given the parts of all agents."""
+    """Return the cost of a turn of `orchestrator` from the costs of all agents."""
     own = agents[orchestrator.definition.id].usd
     parts = [own]
     for slot in orchestrator.definition.sub_agents:

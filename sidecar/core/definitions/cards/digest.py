@@ -12,10 +12,10 @@ from sidecar.core.definitions.cards.card import AgentDefinition, ModelEntry, Pro
 from sidecar.core.identifiers import Digest
 
 VERSION: Final = "card/1"
-"""Goes into every digest; changes if what a digest covers changes."""
+"""Part of every digest. Must change if digests begin to cover other fields."""
 LABEL_DIGITS: Final = 12
 PLACE_ONLY: Final = {"path"}
-"""Fields that say where something stood; moving a file changes nothing a card says."""
+"""Fields without influence on the digest: a moved file is no change of the card."""
 LATER: Final[Mapping[str, Any]] = {
     "allow_empty_answer": False,
     "calls_per_user_per_day": None,
@@ -23,18 +23,19 @@ LATER: Final[Mapping[str, Any]] = {
     "operation": ToolOperation.EFFECT,
     "verbatim_text": False,
 }
-"""Fields that came after version 1, left out while they have their default: older digests stay what they were."""
+"""Fields that were added after version 1. They are left out if they have their default, so that older digests remain
+valid."""
 
 
 def digest_of_card(
     definition: AgentDefinition, model: ModelEntry, tools: Sequence[ToolEntry], blocks: Sequence[PromptBlock]
 ) -> Digest:
-    """Return the digest of an entry and everything it refers to. Writing a default out does not change it."""
+    """Return the digest of an entry and everything it refers to. An explicit default has the same digest as none."""
     return Digest(f"sha256:{_sha256([VERSION, definition, model, list(tools), list(blocks)])}")
 
 
 def label_of(parts: Iterable[Any]) -> str:
-    """Return a short version label that changes with its parts and is the same wherever the parts are."""
+    """Return a short version label of some parts. Equal parts have the same label in every sidecar."""
     return _sha256(list(parts))[:LABEL_DIGITS]
 
 

@@ -16,17 +16,17 @@ from sidecar.core.identifiers import Digest
 
 UNKNOWN: Final = "unknown"
 VALUE_AT_MOST: Final = 256
-"""Characters of one dynamic value that reach the prompt."""
+"""The most characters of one dynamic value in the prompt."""
 _QUOTED: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class DynamicContext(Struct, frozen=True):
-    """The four values that a prompt holds about its user and turn, and no others. Source: PC1-FR-6b.
+    """The only four values about user and turn in a prompt. Source: PC1-FR-6b.
 
     Attributes:
-        date: in the user's place, as the caller knows it.
+        date: at the location of the user, given by the caller.
         location: None: unknown.
-        user_id: on whose behalf the turn happens.
+        user_id: the user of the turn.
         locale: BCP 47, e.g. `en-US`; None: unknown.
     """
 
@@ -37,10 +37,10 @@ class DynamicContext(Struct, frozen=True):
 
 
 class AssembledPrompt(Struct, frozen=True):
-    """A system prompt in two parts: `prefix + suffix` is the whole.
+    """A system prompt, which is `prefix + suffix`.
 
     Attributes:
-        prefix: byte-identical for everybody in a cohort and for consecutive turns of one user. Source: PC1-D-20.
+        prefix: byte-identical for all users of a cohort and for consecutive turns of one user. Source: PC1-D-20.
         suffix: the dynamic context.
         prefix_digest: of the prefix's UTF-8 bytes.
     """
@@ -54,9 +54,9 @@ def assemble(card: Card, flags_on: Container[str], dynamic: DynamicContext) -> A
     """Assemble the prompt of one turn.
 
     Args:
-        card: whose prompt.
-        flags_on: names of the flags that are on for the user; only those that gate a block of the card are looked up.
-        dynamic: what differs per user and turn.
+        card: the card of the orchestrator.
+        flags_on: names of the flags that are on for the user. Only flags that gate a block of the card are looked up.
+        dynamic: the values that differ for each user and turn.
 
     Source: PC1-FR-6, PC1-D-18 to PC1-D-24.
     """
@@ -66,13 +66,13 @@ def assemble(card: Card, flags_on: Container[str], dynamic: DynamicContext) -> A
 
 
 def prefix_of(blocks: tuple[PromptBlock, ...], flags_on: Container[str]) -> str:
-    """Return the blocks in their order, a blank line between them; gated ones only where their flag is on."""
+    """Return the blocks in order with blank lines between them, without blocks whose flag is off."""
     shown = (block for block in blocks if block.feature_gated is None or block.feature_gated in flags_on)
     return "".join(block.instructions.strip() + "\n\n" for block in shown)
 
 
 def suffix_of(dynamic: DynamicContext) -> str:
-    """Return the four values, one a line, quoted so that no value can end its line or the section."""
+    """Return the four values, one per line, quoted so that no value can end its line or the section."""
     lines = (
         ("date", dynamic.date.isoformat()),
         ("location", _shown(dynamic.location)),

@@ -10,7 +10,7 @@ HTTP_SCHEMES: Final = ("http", "https")
 
 
 def problem_with_target(target: str) -> str | None:
-    """Return what is wrong with a gRPC target such as `unix:/run/shop.sock`, and what may be meant; None: nothing."""
+    """Return the problem with a gRPC target such as `unix:/run/shop.sock`, with a suggestion; None if it is valid."""
     problem = problem_with_scheme(target, GRPC_SCHEMES, "unix:/run/shop.sock")
     if problem is None:
         return None
@@ -24,7 +24,10 @@ def problem_with_target(target: str) -> str | None:
 
 
 def problem_with_scheme(address: str, schemes: Sequence[str], example: str) -> str | None:
-    """Return what is wrong if an address begins with none of the schemes; never the address: it may hold a password."""
+    """Return the problem with an address that begins with none of the schemes; None if it begins with one.
+
+    The text does not contain the address, because it may contain a password.
+    """
     scheme, colon, rest = address.partition(":")
     if colon and scheme in schemes and rest.strip("/"):
         return None

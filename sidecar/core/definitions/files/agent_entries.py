@@ -43,7 +43,7 @@ LIMIT_FIELDS: Final = (
 
 
 def read_agent(place: SourceLocation, problems: list[Problem]) -> Entry[AgentDefinition]:
-    """Return the entry at `place`; what is wrong with it is added to `problems`.
+    """Return the entry at `place`; add its problems to `problems`.
 
     Source: PC1-FR-1, REQUIREMENTS 6.1, DESIGN section 3.
     """
@@ -134,7 +134,7 @@ def _flag(fields: Fields, name: str) -> str | None:
 
 
 def _deprecated(fields: Fields) -> bool:
-    """Return whether the entry is only kept for replay. Both spellings count. Source: PF1-NFR-5b, TN-88."""
+    """Return whether the entry exists only for replay. Both spellings count. Source: PF1-NFR-5b, TN-88."""
     status = fields.optional_text("status")
     if status is not None and status not in {"active", "deprecated"}:
         fields.note("status", f"unknown value {quoted(status)}, not one of active, deprecated")

@@ -1,4 +1,4 @@
-"""A parsed file that keeps the line of each value."""
+"""A parsed file with the line of each value."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -8,7 +8,7 @@ from msgspec import Struct
 from sidecar.core.definitions.files.problems import Problem, Severity, nearest
 
 Steps: TypeAlias = tuple[str | int, ...]
-"""The way to a value: keys and list indexes from the top."""
+"""The path to a value: keys and list indexes from the top."""
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class SourceLocation(Struct, frozen=True):
     label: str = ""
 
     def at(self, *steps: str | int) -> "SourceLocation":
-        """Return the place further in."""
+        """Return a place below this one."""
         label = self.label
         for step in steps:
             label += f"[{step}]" if isinstance(step, int) else f".{step}" if label else step

@@ -27,13 +27,13 @@ class Fields:
     """The fields of the mapping at `place`.
 
     Args:
-        place: where the mapping stands; anything else there is a problem and reads as an empty mapping.
-        known: every key it may have.
+        place: the place of the mapping. Another type there is a problem and is read as an empty mapping.
+        known: all permitted keys.
         problems: where problems are added.
     """
 
     def __init__(self, place: SourceLocation, known: Sequence[str], problems: list[Problem]) -> None:
-        """Check the keys; the values are checked as they are asked for."""
+        """Check the keys. The values are checked when they are read."""
         self.place = place
         self._problems = problems
         value = place.value
@@ -83,7 +83,7 @@ class Fields:
         return value
 
     def matching(self, key: str, pattern: re.Pattern[str], rule: str) -> str | None:
-        """Return an optional text that has a certain shape, or None; `rule` says the shape in words."""
+        """Return an optional text that matches a pattern, or None. `rule` describes the pattern in words."""
         value = self.optional_text(key)
         if value is not None and not pattern.match(value):
             self.note(key, f"{quoted(value)} {rule}")
@@ -91,7 +91,7 @@ class Fields:
         return value
 
     def address(self, key: str, pattern: re.Pattern[str], rule: str) -> str | None:
-        """Like `matching`, for what may hold a password: a message never repeats it."""
+        """Like `matching`, for texts that may contain a password: messages do not repeat the text."""
         value = self.optional_text(key)
         if value is not None and not pattern.match(value):
             self.note(key, rule)
@@ -175,7 +175,7 @@ class Fields:
         return length
 
     def choice(self, key: str, choices: type[Choice]) -> Choice | None:
-        """Return a required one of a fixed set of words, or None."""
+        """Return a required word of a fixed set; None if it is missing or wrong."""
         value = self.text(key)
         if not value:
             return None
@@ -187,7 +187,7 @@ class Fields:
         return choices(value)
 
     def mapping(self, key: str) -> Mapping[str, Any]:
-        """Return a mapping whose content this reader does not know; empty if missing or wrong."""
+        """Return a mapping with unchecked content; empty if it is missing or wrong."""
         if not self.has(key):
             return {}
         value = self._value[key]
@@ -202,7 +202,7 @@ class Fields:
 
 
 def kind_of(place: SourceLocation) -> str:
-    """Return what stands at the place in the author's words, with advice if quotes would make it text."""
+    """Return the type of the value at a place in YAML's words, with advice if quotes would make it a text."""
     written = place.document.written.get(place.steps)
     match place.value:
         case None:

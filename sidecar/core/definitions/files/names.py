@@ -17,12 +17,12 @@ WORD_RULE: Final = "must be 1 to 64 letters, digits, dots, _ and -, the first a 
 FLAG_PREFIX: Final = "ai_assistant_"
 SUBAGENT_FLAG_PREFIX: Final = "ai_assistant_subagent_"
 LEGACY_FLAGS: Final = ("consumer_agent_xml_prompt", "consumer_agent_sub_agents_as_tools")
-"""Older than the naming convention, which holds for new flags only. Source: TN-96."""
+"""Flags that are older than the naming convention, which applies only to new flags. Source: TN-96."""
 
 RENDER_PREFIX: Final = "render_"
 
 REQUIRED_BLOCKS: Final = ("persona-fetch-assistant", "format-conversational", "safety-base")
-"""At the head of every assembled prompt, in this order. Source: PC1-FR-12."""
+"""The blocks at the beginning of every assembled prompt, in this order. Source: PC1-FR-12."""
 PLATFORM_BLOCKS: Final = (*REQUIRED_BLOCKS, "format-streaming", "safety-financial")
 """Block names only the platform may own. Source: PC1-D-37."""
 PLATFORM_OWNER: Final = "platform"

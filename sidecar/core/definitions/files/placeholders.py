@@ -15,28 +15,28 @@ from sidecar.core.definitions.files.names import PLATFORM_OWNER
 from sidecar.core.definitions.files.problems import Problem, quoted
 
 FAN_OUT_CAP: Final = "{{fan_out_cap}}"
-"""The only placeholder there is, and the only way to write it."""
+"""The only placeholder, in its only spelling."""
 _IN_BRACES: Final = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]{0,63})\s*\}\}")
 _NAME: Final = "fan_out_cap"
 
 
 def filled(text: str, fan_out_cap: int) -> str:
-    """Return `text` with the cap, in decimal digits, in each place that is kept for it."""
+    """Return `text` with each placeholder replaced by the cap in decimal digits."""
     return text.replace(FAN_OUT_CAP, str(fan_out_cap))
 
 
 def uses_fan_out_cap(block: PromptBlock) -> bool:
-    """Return whether the cap is filled into `block`."""
+    """Return whether `block` contains the placeholder and may use it."""
     return FAN_OUT_CAP in block.instructions
 
 
 def problems_with_placeholders(place: SourceLocation, text: str, owner: str) -> Iterator[Problem]:
-    """Yield an error for each `{{word}}` in a block's `text` that nothing is filled into, each word once.
+    """Yield an error for each different `{{word}}` in a block's `text` that is no valid placeholder.
 
     Args:
         place: of the text.
         text: the block's instructions.
-        owner: the block's; only the platform's blocks may name the cap.
+        owner: of the block; only blocks of the platform may contain the cap.
     """
     for written, name in dict.fromkeys((found[0], found[1]) for found in _IN_BRACES.finditer(text)):
         if name != _NAME:

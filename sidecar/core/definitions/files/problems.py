@@ -7,9 +7,9 @@ from typing import Final
 from msgspec import Struct
 
 QUOTED_AT_MOST: Final = 80
-"""Characters of the author's text that a message repeats."""
+"""The most characters of the author's text in a message."""
 COMPARED_AT_MOST: Final = 200
-"""Names a wrong key is compared with; beyond that the search would cost more than the hint is worth."""
+"""The most names that a wrong key is compared with. More comparisons would take too long for a hint."""
 
 
 @unique
@@ -22,16 +22,16 @@ class Severity(StrEnum):
 
 
 class Problem(Struct, frozen=True):
-    """One thing wrong at one place.
+    """One problem at one place.
 
     Attributes:
         file: relative to the configuration root; empty: the configuration as a whole.
         line: counted from 1; None: the whole file.
         field: path inside the file, entries by id, e.g. `agents.shop.prompt_blocks[1]`; empty: the whole file.
-        text: what is wrong and, where it is not plain, what to do.
-        severity: an error keeps the whole configuration from loading.
-        key: the wrong name itself, where a name is wrong.
-        suggestion: the known name nearest to `key`; None: nothing is near.
+        text: the problem and, if it is not obvious, the remedy.
+        severity: an error prevents the whole configuration from loading.
+        key: the wrong name, if the problem is a wrong name.
+        suggestion: the known name most similar to `key`; None: no name is similar.
     """
 
     file: str
@@ -44,7 +44,7 @@ class Problem(Struct, frozen=True):
 
     @property
     def is_error(self) -> bool:
-        """Whether it keeps the configuration from loading."""
+        """Whether the problem prevents the configuration from loading."""
         return self.severity is Severity.ERROR
 
     def render(self) -> str:
@@ -80,5 +80,5 @@ def nearest(key: str, choices: Iterable[str]) -> str | None:
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Return the problems as a reader meets them: by file, line, field; duplicates once."""
+    """Return the problems by file, line and field, without duplicates."""
     return tuple(sorted(dict.fromkeys(problems), key=lambda one: (one.file, one.line or 0, one.field, one.text)))

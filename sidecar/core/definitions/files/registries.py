@@ -27,7 +27,7 @@ class Registry(Struct, Generic[T], frozen=True):
     entries: Mapping[str, Entry[T]]
 
     def __contains__(self, key: str) -> bool:
-        """Whether an entry has that id."""
+        """Return whether an entry has that id."""
         return key in self.entries
 
     def __getitem__(self, key: str) -> T:
@@ -61,7 +61,7 @@ def read_registries(documents: Sequence[Document], unread: Sequence[str], proble
 
     Args:
         documents: the parsed files; `agent_config.yaml` and those below `prompts/components/`.
-        unread: paths of files that are there but could not be parsed; why is in `problems` already.
+        unread: paths of files that could not be parsed; `problems` already contains the reasons.
         problems: where problems are added.
     """
     config = next((document for document in documents if document.path == CONFIG_FILE), None)
@@ -88,7 +88,7 @@ def _entries(
     read: Callable[[SourceLocation, list[Problem]], Entry[T]],
     problems: list[Problem],
 ) -> list[Entry[T]]:
-    """Read one section of `agent_config.yaml`; entries with a usable id go by it in messages."""
+    """Read one section of `agent_config.yaml`. Messages name entries by their id if it is valid."""
     if top is None or not isinstance(top.value, dict):
         return []
     place = top.at(section)
@@ -100,7 +100,7 @@ def _entries(
 
 
 def _called_by_id(section: SourceLocation, index: int) -> SourceLocation:
-    """Messages call an entry by its id if that has the shape of one, else by its position."""
+    """Return the place of an entry, labelled by its id if it is valid, otherwise by its position."""
     place = section.at(index)
     name = place.at("id").value
     if isinstance(name, str) and MODEL_KEY.match(name):
@@ -126,7 +126,7 @@ def _registry(what: str, entries: Iterable[Entry[T]], problems: list[Problem]) -
 
 
 def _check_folders(blocks: Iterable[Entry[PromptBlock]], problems: list[Problem]) -> None:
-    """A block's folder, if it has one, and its name say the same owner as the block. Source: TN-53, PC1-D-62, R-6."""
+    """Check that folder and name of a block agree with its owner. Source: TN-53, PC1-D-62, R-6."""
     for block in blocks:
         owner, name = block.value.owner, block.value.id
         folder = PurePosixPath(block.value.path).relative_to(BLOCKS_FOLDER).parts[:-1]

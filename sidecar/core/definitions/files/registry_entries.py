@@ -27,7 +27,7 @@ from sidecar.core.definitions.files.schemas import read_schema
 from sidecar.core.identifiers import TOOL_PREFIX, BlockId, ModelId, ToolId
 
 TAGS: Final = ("<can_do>", "</can_do>", "<cannot_do>", "</cannot_do>")
-"""Exactly these, once each, in this order."""
+"""The tags of a `capabilities` block. Each occurs exactly once, in this order."""
 _LIKE_A_TAG: Final = re.compile(r"<\s*/?\s*can(?:not)?[_ -]?do\b[^>]*>?", re.IGNORECASE)
 _FORM: Final = "<can_do>…</can_do>, then <cannot_do>…</cannot_do>"
 
@@ -71,7 +71,7 @@ TOOL_FIELDS: Final = (
 DATA_ONLY_FIELDS: Final = (
     "connector", "endpoint", "version", "echoes_nonce", "payload_schema", "timeout", "operation", "max_response_bytes",
 )  # fmt: skip
-"""Fields of a tool that mean nothing unless it is data-backed."""
+"""Fields that only data-backed tools may have."""
 LEAST_RESPONSE_BYTES: Final = 1024
 BLOCK_FIELDS: Final = ("type", "name", "owner", "feature_gated", "instructions")
 
@@ -81,13 +81,13 @@ SEMVER: Final = re.compile(r"(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][
 ENDPOINT: Final = re.compile(r"[\x21-\x3f\x41-\x7e]{1,2000}\Z")
 ENDPOINT_RULE: Final = "must be 1 to 2000 printable ASCII characters without blanks and without a user name (@)"
 SCHEMES_OF: Final = {"rest": HTTP_SCHEMES, "grpc": GRPC_SCHEMES, None: (*HTTP_SCHEMES, *GRPC_SCHEMES)}
-"""By connector; of a tool that names none, the vertical's decides, which is either."""
+"""By connector. For a tool without a connector, the vertical's connector applies, which may be either one."""
 SEMVER_RULE: Final = "must be major.minor.patch, such as 1.0.0"
 PLACEHOLDER: Final = re.compile(r"\{\{?\s*(date|location|user_id|locale)\s*\}")
 
 
 def read_model(place: SourceLocation, problems: list[Problem]) -> Entry[ModelEntry]:
-    """Return the model at `place`; what is wrong with it is added to `problems`."""
+    """Return the model at `place`; add its problems to `problems`."""
     fields = Fields(place, MODEL_FIELDS, problems)
     name = fields.matching("id", MODEL_KEY, MODEL_RULE) if fields.has("id") else fields.text("id")
     window = fields.whole("context_window", 1)
@@ -106,7 +106,7 @@ def read_model(place: SourceLocation, problems: list[Problem]) -> Entry[ModelEnt
 
 
 def read_tool(place: SourceLocation, problems: list[Problem]) -> Entry[ToolEntry]:
-    """Return the tool at `place`; what is wrong with it is added to `problems`."""
+    """Return the tool at `place`; add its problems to `problems`."""
     fields = Fields(place, TOOL_FIELDS, problems)
     name = read_id(fields, "id")
     if name.startswith(TOOL_PREFIX):
@@ -132,7 +132,7 @@ def read_tool(place: SourceLocation, problems: list[Problem]) -> Entry[ToolEntry
 
 
 def _operation(fields: Fields, problems: list[Problem]) -> ToolOperation:
-    """Return what a call does; a tool that does not say so is treated as an effect, with a warning."""
+    """Return the operation of a tool. A tool without a declaration is an effect, with a warning."""
     if fields.has("operation"):
         return fields.choice("operation", ToolOperation) or ToolOperation.EFFECT
     if fields.has("domain_type"):
@@ -145,7 +145,7 @@ def _operation(fields: Fields, problems: list[Problem]) -> ToolOperation:
 
 
 def _check_scheme(fields: Fields, tool: ToolEntry) -> None:
-    """Of the two connectors that come along; what another one takes for an address is its own to say."""
+    """Check the address if the connector is built in. Other connectors check their addresses themselves."""
     schemes = SCHEMES_OF.get(tool.connector)
     if tool.endpoint and schemes is not None:
         example = "https://data.example/v1/enrich" if schemes[0] in HTTP_SCHEMES else "unix:/run/data.sock"
@@ -172,7 +172,7 @@ def _check_backing(fields: Fields) -> None:
 
 
 def read_block(document: Document, problems: list[Problem]) -> Entry[PromptBlock]:
-    """Return the prompt block a file holds; what is wrong with it is added to `problems`.
+    """Return the prompt block in a file; add its problems to `problems`.
 
     Source: PC1-D-61, PC1-D-48, PC1-D-33, PC1-D-34.
     """

@@ -1,4 +1,4 @@
-"""Checks that a JSON Schema in the configuration is valid and cannot make a validator load anything from outside."""
+"""Checks that a JSON Schema in the configuration is valid and refers to no other document."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -10,11 +10,11 @@ from sidecar.core.definitions.files.problems import printable
 REFERENCES: Final = ("$ref", "$dynamicRef")
 IDENTITIES: Final = ("$id", "$schema")
 SHOWN_AT_MOST: Final = 160
-"""Characters of the validator's own message that are repeated; it quotes the author's value, which may be long."""
+"""The most characters of the validator's message. It quotes the author's value, which may be long."""
 
 
 class SchemaProblem(NamedTuple):
-    """What is wrong with a schema, and the way to it from the schema's top."""
+    """A problem in a schema, and the path to it."""
 
     steps: Steps
     text: str
@@ -40,9 +40,9 @@ def read_schema(fields: Fields, key: str, *, of_object: bool) -> Mapping[str, An
 
 
 def problem_with(schema: Mapping[str, Any]) -> SchemaProblem | None:
-    """Return what is wrong with the schema, or None.
+    """Return the problem with a schema, or None.
 
-    References may point into the schema itself only: a validator that follows a URL or a file path would reach outside.
+    References may point only into the schema itself: a validator must not follow URLs or file paths.
     """
     found = _reaching_out(schema, ())
     if found is not None:
@@ -50,7 +50,7 @@ def problem_with(schema: Mapping[str, Any]) -> SchemaProblem | None:
     import jsonschema_rs  # noqa: PLC0415  many a start has no schema to compile
 
     try:
-        # As they are compiled for use: without fetching, and with patterns that run in linear time.
+        # With the same options as for validation: without fetching, and with patterns that run in linear time.
         jsonschema_rs.Draft202012Validator(dict(schema), offline=True, pattern_options=jsonschema_rs.RegexOptions())
     except jsonschema_rs.ValidationError as error:
         reason = printable(error.message[:SHOWN_AT_MOST])

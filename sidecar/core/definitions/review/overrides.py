@@ -30,31 +30,31 @@ class Annotation:
 
 
 def model_subject(name: str) -> str:
-    """What a trailer calls an entry of `models`."""
+    """Return the name of a `models` entry in a trailer."""
     return f"model:{name}"
 
 
 def tool_subject(name: str) -> str:
-    """What a trailer calls an entry of `tools`."""
+    """Return the name of a `tools` entry in a trailer."""
     return f"tool:{name}"
 
 
 def block_subject(name: str) -> str:
-    """What a trailer calls a prompt block."""
+    """Return the name of a prompt block in a trailer."""
     return f"block:{name}"
 
 
 def override_reasons(
     registries: Registries, annotations: Mapping[str, Sequence[Annotation]]
 ) -> Mapping[str, frozenset[str]]:
-    """Return the reasons that comments give, by what they stand at: an id, `model:…`, `tool:…` or `block:…`.
+    """Return the reasons in comments by the subject at their place: an id, `model:…`, `tool:…` or `block:…`.
 
     Args:
-        registries: what was read.
+        registries: of the version with the comments.
         annotations: comments of each file, by path.
     """
     found: dict[str, frozenset[str]] = {}
-    borders = _borders(registries)
+    borders = _boundaries(registries)
     lines = [line for line, _ in borders]
     for one in annotations.get(CONFIG_FILE, ()):
         at = bisect_right(lines, one.anchor) - 1
@@ -68,7 +68,7 @@ def override_reasons(
 
 
 def reasons_of_trailers(trailers: Iterable[str]) -> Mapping[str, frozenset[str]]:
-    """Return the reasons that commit trailers give, by what they name; a value without a reason says nothing."""
+    """Return the reasons in commit trailers by their subject. A value without a reason is ignored."""
     found: dict[str, frozenset[str]] = {}
     for value in trailers:
         subject, _, reason = value.strip().partition(" ")
@@ -77,8 +77,8 @@ def reasons_of_trailers(trailers: Iterable[str]) -> Mapping[str, frozenset[str]]
     return found
 
 
-def _borders(registries: Registries) -> list[tuple[int, str]]:
-    """Return the first line of each section, with no name, and of each of its entries, in order of line."""
+def _boundaries(registries: Registries) -> list[tuple[int, str]]:
+    """Return the first line of each section, with an empty name, and of each entry, in order of line."""
     config = registries.config
     if config is None:
         return []

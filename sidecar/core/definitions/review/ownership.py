@@ -10,22 +10,22 @@ from sidecar.core.definitions.files.registries import BLOCKS_FOLDER, CONFIG_FILE
 
 OWNER_SIGN: Final = "{owner}"
 WORKFLOW: Final = "/.github/workflows/subagent-validate-refs.yml"
-"""What checks each change; relative to the repository. Source: PF1-D-52."""
+"""The workflow that checks each change; relative to the repository. Source: PF1-D-52."""
 CHECKS_FILE: Final = "subagent-validate-refs.toml"
 """Beside `agent_config.yaml`; switches single checks off. Source: PF1-D-69."""
 
 
 def reviewers_rules(blocks: Iterable[PromptBlock], team: str, under: str) -> tuple[str, ...]:
-    """Return the lines of a CODEOWNERS file; where several fit a path, the last one holds.
+    """Return the lines of a CODEOWNERS file. If several lines match a path, the last one applies.
 
-    `agent_config.yaml`, and with it every `sub_agents` list (PF1-D-62), what checks changes of it, and blocks outside
-    any folder belong to the platform unless they say otherwise; the folder of an owner belongs to that owner, also for
-    files that are yet to come.
+    The platform owns `agent_config.yaml`, and with it every `sub_agents` list (PF1-D-62), the workflow and settings of
+    the checks, and blocks outside a folder that name no other owner. The folder of an owner belongs to that owner,
+    including future files.
 
     Args:
-        blocks: every block there is.
-        team: how an owner is called there, with `{owner}` in it, such as `@example/{owner}-team`.
-        under: the configuration's folder inside the repository; empty: it is the repository.
+        blocks: all blocks.
+        team: the name of an owner's team with the placeholder `{owner}`, such as `@example/{owner}-team`.
+        under: the configuration's folder inside the repository; empty: the root of the repository.
     """
     root = PurePosixPath("/") / under.strip("/")
     platform = team.replace(OWNER_SIGN, PLATFORM_OWNER)

@@ -46,14 +46,14 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing found by one check.
+    """One finding of one check.
 
     Attributes:
         file: relative to the configuration root.
-        line: of the entry concerned, in the head, counted from 1; None: the whole file.
+        line: of the entry in the head, counted from 1; None: the whole file.
         field: path inside the file, entries by id.
-        message: what is wrong and what to do.
-        details: what exactly changed; may be empty.
+        message: the problem and the remedy.
+        details: the exact changes; may be empty.
     """
 
     check: Check
@@ -70,7 +70,7 @@ class Side:
     """One version of the configuration, readable even if it does not load.
 
     Attributes:
-        problems: what keeps it from loading; empty for a base, which is not asked to load.
+        problems: the reasons why it does not load; empty for a base, which need not load.
         annotations: `# minor-change:` comments of each file, by path.
     """
 
@@ -84,11 +84,11 @@ class Comparison:
     """The input of the checks.
 
     Attributes:
-        base: the state that the change begins from.
+        base: the version before the change.
         trailers: values of the override trailer of the commits between.
-        rolled_back: ids of which every definition is in `rollback`.
-        under: the configuration's folder inside the repository, with a slash at its end; empty: it is the repository.
-        told: of the comparison itself, for people.
+        rolled_back: ids whose definitions are all in `rollback`.
+        under: the configuration's folder inside the repository, with a slash at the end; empty: the root.
+        told: lines about the comparison itself, for people.
         flags_retired: ids whose flags an operator has retired, in every definition that is not in `rollback`.
     """
 
@@ -106,8 +106,8 @@ class BaseSelection:
     """The base of the comparison; with neither field, the checks use the head alone.
 
     Attributes:
-        ref: a branch, tag or commit of the repository that holds the head.
-        folder: another folder that holds a configuration.
+        ref: a branch, tag or commit of the repository that contains the head.
+        folder: another folder that contains a configuration.
     """
 
     ref: str | None = None
@@ -117,7 +117,7 @@ class BaseSelection:
 def base_side(
     documents: Sequence[Document], unread: Sequence[str], annotations: Mapping[str, Sequence[Annotation]]
 ) -> Side:
-    """Return a state to compare with. Its own problems are not reported: the reviewed change did not cause them."""
+    """Return the version before the change. Its problems are not reported: the reviewed change did not cause them."""
     return Side(read_registries(documents, unread, []), (), annotations)
 
 
@@ -127,7 +127,7 @@ def head_side(
     earlier: Sequence[Problem],
     annotations: Mapping[str, Sequence[Annotation]],
 ) -> Side:
-    """Return the state that is proposed, with all that keeps it from loading."""
+    """Return the proposed version, with all problems that prevent it from loading."""
     loaded = load_documents(documents, unread, earlier)
     return Side(read_registries(documents, unread, []), loaded.errors, annotations)
 
@@ -143,7 +143,7 @@ def finding_at(
 def loads(head: Side) -> Iterator[Finding]:
     """Check (a): the whole configuration loads, so every active definition does.
 
-    A `sub_agents` entry that names nothing is left to check (b), so that either can be switched off alone.
+    Check (b) reports `sub_agents` entries with unknown names, so that each check can be switched off separately.
     """
     dangling = frozenset(place.label for place, _ in _dangling(head.registries))
     for problem in head.problems:
@@ -153,10 +153,10 @@ def loads(head: Side) -> Iterator[Finding]:
 
 
 def resolves(head: Side, rolled_back: frozenset[DefinitionId]) -> Iterator[Finding]:
-    """Check (b): each `sub_agents` entry names a slot that some definition fills which is not in `rollback`.
+    """Check (b): each `sub_agents` entry names a slot with a definition that is not in `rollback`.
 
-    A deprecated definition has been in `rollback` and is served no more, so it counts as if it were. A list that is
-    itself only kept for replay may name such ones.
+    A deprecated definition counts as one in `rollback`, because it was there before and is no longer served. The list
+    of an orchestrator that exists only for replay may name such slots.
     """
     for place, slot in _dangling(head.registries):
         text = f"{quoted(slot)} names no definition; add one that fills it, or take it off the list"
@@ -172,7 +172,7 @@ def resolves(head: Side, rolled_back: frozenset[DefinitionId]) -> Iterator[Findi
 
 
 def unreferenced(base: Side, head: Side) -> Iterator[Finding]:
-    """Check (c): what this change removes or deprecates is on no other active orchestrator's list any more."""
+    """Check (c): no other active orchestrator lists a definition that this change removes or deprecates."""
     slots = slots_of(head.registries)
     for name, before in base.registries.agents.entries.items():
         now = head.registries.agents.get(name)

@@ -146,7 +146,8 @@ def refuse_unless_passed(results: Sequence[GateResult]) -> None:
     if failed:
         raise GateFailed(words_of(results), metadata={"gate": failed[0].gate})
     if open_gates:
-        raise GateHeld(words_of(results), metadata={"gate": open_gates[0].gate})
+        held = open_gates[0]
+        raise GateHeld(words_of(results), metadata={"gate": held.gate, "verdict": held.verdict.value})
 
 
 def _plain(text: object) -> str:

@@ -19,7 +19,7 @@ from typing import Protocol
 import msgspec
 
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot
-from sidecar.core.rollout.definition_changes import PendingPromotion
+from sidecar.core.rollout.definition_changes import MajorChange, PendingPromotion
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.operations.rollout.store.audit_marker import AuditMarker
@@ -197,10 +197,10 @@ class RolloutRecorder(Protocol):
         """Count a `fail` of a gate; an outage does not count. Source: PF1-OBS-2, TN-78."""
         ...
 
-    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion]) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion], major: Sequence[MajorChange]) -> None:
         """Log that all definitions of configuration `version` are on record and served as the record says.
 
-        The definitions in `waiting` are listed, but serve no user until an operator promotes them.
+        Those in `waiting` serve no user until an operator promotes them; of those in `major` the recorded content does.
         """
         ...
 

@@ -8,7 +8,7 @@ from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.definitions.cards.card_json import card_of, card_to_json
 from sidecar.core.errors import RevisionConflict, StoreUnavailable
 from sidecar.core.identifiers import Digest, Slot
-from sidecar.core.rollout.definition_changes import may_be_rolled_out, pending_promotions, seen
+from sidecar.core.rollout.definition_changes import major_changes, may_be_rolled_out, pending_promotions, seen
 from sidecar.core.rollout.step import Actor
 from sidecar.operations.ports import Clock, Definitions, Ids
 from sidecar.operations.rollout.store.ports import KeptDefinition, RolloutRecorder, RolloutStore, RolloutWrite
@@ -71,8 +71,9 @@ class RecordDefinitions:
                     await self._see_slot(catalogue, slot)
                 await self.views.look()
                 self._seen = catalogue
-                waiting = pending_promotions(catalogue, self.views.current())
-                self.recorder.definitions_seen(catalogue.agent_definition_version, waiting)
+                view = self.views.current()
+                waiting, changed = pending_promotions(catalogue, view), major_changes(catalogue, view)
+                self.recorder.definitions_seen(catalogue.agent_definition_version, waiting, changed)
             await self.fetch(self.views.served_digests())
         except StoreUnavailable:
             self.recorder.anomaly("definitions_not_recorded", "the store does not answer; new definitions wait")

@@ -160,7 +160,11 @@ class CallTool:
         allowed = tool_id in child.contract.permissions.allowed_tools
         tool = next((entry for entry in child.tool.card.tools if entry.id == tool_id), None)
         if not allowed or tool is None or not tool.is_data_backed:
-            raise ToolNotAllowed("the contract does not allow this tool", metadata={"tool_id": tool_id[:64]})
+            served = f"{child.tool.card.definition.id}, digest {child.tool.card.digest}"
+            raise ToolNotAllowed(
+                f"the contract of the served card ({served}) does not allow this tool",
+                metadata={"tool_id": tool_id[:64]},
+            )
         if len(arguments_json.encode(errors="replace")) > ARGUMENTS_LIMIT:
             raise MessageTooLarge(
                 f"arguments_json is over {ARGUMENTS_LIMIT} bytes", metadata={"limit": str(ARGUMENTS_LIMIT)}

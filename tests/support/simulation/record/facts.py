@@ -14,6 +14,7 @@ from sidecar.core.executing.records import (
     DispatchTaken,
     QuestionAnswered,
     Record,
+    ScoreRecorded,
     TurnEnded,
 )
 from tests.support.simulation.record.clients import Heard, Told
@@ -110,6 +111,6 @@ def record_facts_of(seen: RecordSeen) -> RecordFacts:
                 facts.routing.setdefault(routing.turn_id, []).append(routing)
             case QuestionAnswered(child_id=child_id):
                 facts.answered.setdefault(child_id, []).append(kept)
-            case AttemptRecorded():
+            case AttemptRecorded() | ScoreRecorded():
                 pass
     return facts

@@ -15,7 +15,7 @@ from sidecar.adapters.tombstones.lines import TombstoneFileContents, read_lines
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.identifiers import EpisodeId, Slot, TurnId
-from sidecar.core.rollout.definition_changes import PendingPromotion
+from sidecar.core.rollout.definition_changes import MajorChange, PendingPromotion
 from sidecar.core.rollout.events import TransitionEvent
 from sidecar.operations.rollout.store.ports import LocalStop, StopKind
 from sidecar.policy.audit import AuditEntry
@@ -233,7 +233,7 @@ class CountingRecorder:
     def known(self, definition_id: str) -> None:
         """Nothing is compared here."""
 
-    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion]) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion], major: Sequence[MajorChange]) -> None:
         """Nothing is compared here."""
 
     def kill_switch_fired(self, definition_id: str) -> None:

@@ -2,6 +2,7 @@ import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from subagents.lifecycle.v1 import activity_pb2 as _activity_pb2
+from subagents.lifecycle.v1 import evidence_pb2 as _evidence_pb2
 from subagents.lifecycle.v1 import flags_pb2 as _flags_pb2
 from subagents.lifecycle.v1 import reading_pb2 as _reading_pb2
 from google.protobuf.internal import containers as _containers

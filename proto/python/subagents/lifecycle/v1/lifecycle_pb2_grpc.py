@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from subagents.lifecycle.v1 import activity_pb2 as subagents_dot_lifecycle_dot_v1_dot_activity__pb2
+from subagents.lifecycle.v1 import evidence_pb2 as subagents_dot_lifecycle_dot_v1_dot_evidence__pb2
 from subagents.lifecycle.v1 import flags_pb2 as subagents_dot_lifecycle_dot_v1_dot_flags__pb2
 from subagents.lifecycle.v1 import lifecycle_pb2 as subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2
 from subagents.lifecycle.v1 import reading_pb2 as subagents_dot_lifecycle_dot_v1_dot_reading__pb2
@@ -175,6 +176,11 @@ class LifecycleServiceStub:
                 '/subagents.lifecycle.v1.LifecycleService/ListDecommissions',
                 request_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListDecommissionsRequest.SerializeToString,
                 response_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListDecommissionsResponse.FromString,
+                _registered_method=True)
+        self.GetRampEvidence = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/GetRampEvidence',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_evidence__pb2.GetRampEvidenceRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_evidence__pb2.GetRampEvidenceResponse.FromString,
                 _registered_method=True)
 
 
@@ -481,6 +487,18 @@ class LifecycleServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetRampEvidence(self, request, context):
+        """Returns what each ramp between 0 % and 100 % has shown since it was set: calls, failures, latency, tokens and scores of
+        active definition and target, as numbers without anything of a user. `sidecar ramp-watchdog` decides by it.
+
+        Counts from the record when it is asked, at most 5 s long; `facts_behind` says what is left for the next request.
+        Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION` (no ramp in that slot), `INVALID_REQUEST`,
+        `STORE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LifecycleServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -613,6 +631,11 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     servicer.ListDecommissions,
                     request_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListDecommissionsRequest.FromString,
                     response_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListDecommissionsResponse.SerializeToString,
+            ),
+            'GetRampEvidence': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRampEvidence,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_evidence__pb2.GetRampEvidenceRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_evidence__pb2.GetRampEvidenceResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1326,6 +1349,33 @@ class LifecycleService:
             '/subagents.lifecycle.v1.LifecycleService/ListDecommissions',
             subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListDecommissionsRequest.SerializeToString,
             subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListDecommissionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRampEvidence(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.lifecycle.v1.LifecycleService/GetRampEvidence',
+            subagents_dot_lifecycle_dot_v1_dot_evidence__pb2.GetRampEvidenceRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_evidence__pb2.GetRampEvidenceResponse.FromString,
             options,
             channel_credentials,
             insecure,

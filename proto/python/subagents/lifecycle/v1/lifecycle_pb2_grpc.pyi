@@ -6,6 +6,7 @@ How a definition reaches users: its state, its ramp, and every step that an oper
 from collections import abc as _abc
 from grpc import aio as _aio
 from subagents.lifecycle.v1 import activity_pb2 as _activity_pb2
+from subagents.lifecycle.v1 import evidence_pb2 as _evidence_pb2
 from subagents.lifecycle.v1 import flags_pb2 as _flags_pb2
 from subagents.lifecycle.v1 import lifecycle_pb2 as _lifecycle_pb2
 from subagents.lifecycle.v1 import reading_pb2 as _reading_pb2
@@ -214,6 +215,14 @@ class LifecycleServiceStub:
     """Returns the decommissions that have not ended, by slot, with what is left to do and which have outlived their window.
 
     Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE`.
+    """
+    GetRampEvidence: _aio.UnaryUnaryMultiCallable[_evidence_pb2.GetRampEvidenceRequest, _evidence_pb2.GetRampEvidenceResponse]
+    """Returns what each ramp between 0 % and 100 % has shown since it was set: calls, failures, latency, tokens and scores of
+    active definition and target, as numbers without anything of a user. `sidecar ramp-watchdog` decides by it.
+
+    Counts from the record when it is asked, at most 5 s long; `facts_behind` says what is left for the next request.
+    Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION` (no ramp in that slot), `INVALID_REQUEST`,
+    `STORE_UNAVAILABLE`.
     """
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -569,6 +578,20 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """Returns the decommissions that have not ended, by slot, with what is left to do and which have outlived their window.
 
         Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def GetRampEvidence(
+        self,
+        request: _evidence_pb2.GetRampEvidenceRequest,
+        context: _aio.ServicerContext[_evidence_pb2.GetRampEvidenceRequest, _abc.Awaitable[_evidence_pb2.GetRampEvidenceResponse]],
+    ) -> _abc.Awaitable[_evidence_pb2.GetRampEvidenceResponse]:
+        """Returns what each ramp between 0 % and 100 % has shown since it was set: calls, failures, latency, tokens and scores of
+        active definition and target, as numbers without anything of a user. `sidecar ramp-watchdog` decides by it.
+
+        Counts from the record when it is asked, at most 5 s long; `facts_behind` says what is left for the next request.
+        Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION` (no ramp in that slot), `INVALID_REQUEST`,
+        `STORE_UNAVAILABLE`.
         """
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _aio.Server) -> None: ...

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 EX_USAGE: Final = 64
 NEXT: Final = """
 Start its host beside the others: python {module}_agent.py
-A running sidecar reads targets at its start: restart it. It serves no user before a promotion."""
+A running sidecar reads targets at its start: restart it. (A running `sidecar dev` does both.)
+It serves no user before a promotion."""
 
 
 def add_new(group: typer.Typer, load: "Callable[[Path, int], LoadedCatalogue]") -> None:

@@ -1,0 +1,215 @@
+"""`sidecar ramp-watchdog`: judges the ramps of a sidecar, ramps down on a breach, and proposes the next step otherwise.
+
+It raises nothing: only an operator may (PF1-D-64). What it cannot read or trust is said loudly, and is no proposal.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from math import isinf
+from typing import Any, Final
+
+from sidecar.cli.output.drawing import Part, TextLine, clean, timestamp, utc
+from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
+from sidecar.cli.subagent.output.parsing import percent
+from sidecar.cli.subagent.views import OperatorCommands, with_errors
+from sidecar.core.evaluation.arm_evidence import LATENCY_BOUNDS, TOKEN_BOUNDS, ArmBlock, ScoreSum
+from sidecar.core.evaluation.ramp_verdict import Block, RampVerdict, Rules, Verdict, judge
+from subagents.lifecycle.v1 import evidence_pb2, lifecycle_pb2
+
+STYLES: Final = {Verdict.BREACH: "red", Verdict.PROPOSE: "green", Verdict.WAIT: "dim", Verdict.UNSURE: "yellow"}
+SECONDS: Final = 30.0
+"""For one request: the sidecar counts for up to 5 s for each ramp."""
+LONGEST_REASON: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """What is watched, and how.
+
+    Attributes:
+        slot: empty: every slot.
+        every: seconds between two looks; 0: look once.
+        dry_run: say what would be done; ramp nothing down.
+    """
+
+    slot: str = ""
+    every: float = 0.0
+    dry_run: bool = False
+    rules: Rules = field(default_factory=Rules)
+
+
+@dataclass(frozen=True, slots=True)
+class RampReport:
+    """One ramp, its verdict, and what was done.
+
+    Attributes:
+        done: `ramped_down`, `would_ramp_down`, `refused`, or empty.
+        problem: why the sidecar did not ramp down.
+    """
+
+    ramp: evidence_pb2.RampEvidence
+    verdict: RampVerdict
+    done: str = ""
+    problem: CannotOperate | None = None
+
+
+def watch_ramps(opened: Callable[[], OperatorCommands], options: WatchOptions) -> int:
+    """Judge the ramps, once or until interrupted. `opened` is asked for each look: tokens are renewed in their file."""
+    while True:
+        commands = opened()
+        code = look(commands, options)
+        if not options.every:
+            return code
+        commands.out.flush()
+        commands.pause(options.every)
+
+
+def look(commands: OperatorCommands, options: WatchOptions) -> int:
+    """Judge every ramp once. Returns the exit code."""
+    return with_errors(commands, lambda: _look(commands, options))
+
+
+def _look(commands: OperatorCommands, options: WatchOptions) -> OperatorExit:
+    with OperatorClient(commands.where, commands.where.targets[0]) as client:
+        request = evidence_pb2.GetRampEvidenceRequest(slot=options.slot)
+        answer = client.ask("GetRampEvidence", request, options.slot, SECONDS)
+        _check_bounds(answer)
+        judged = [_judged(client, ramp, options) for ramp in answer.ramps]
+    if commands.as_json:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        commands.write_json({"at": now, "ramps": [as_object(each) for each in judged]})
+    else:
+        shown = [line for each in judged for line in lines_of(each)]
+        commands.screen.show(shown or [[Part("no ramp between 0 % and 100 %", "dim")]])
+    for each in judged:
+        if each.problem is not None:
+            commands.errors.write(f"{clean(each.ramp.slot)} is NOT ramped down: {each.problem}\n")
+    verdicts = {each.verdict.verdict for each in judged}
+    if Verdict.BREACH in verdicts:
+        return OperatorExit.REFUSED
+    return OperatorExit.PARTIAL if Verdict.UNSURE in verdicts else OperatorExit.DONE
+
+
+def _check_bounds(answer: evidence_pb2.GetRampEvidenceResponse) -> None:
+    """Refuse buckets of another version: counts would be compared with wrong limits. Raises `CannotOperate`."""
+    if tuple(answer.latency_bounds) != LATENCY_BOUNDS or tuple(answer.token_bounds) != TOKEN_BOUNDS:
+        why = "the sidecar counts in other buckets than this watchdog"
+        raise CannotOperate(why, OperatorExit.NOT_ASKED, advice="run both in one version")
+
+
+def _judged(client: OperatorClient, ramp: evidence_pb2.RampEvidence, options: WatchOptions) -> RampReport:
+    verdict = verdict_on(ramp, options.rules)
+    if verdict.verdict is not Verdict.BREACH:
+        return RampReport(ramp, verdict)
+    if options.dry_run:
+        return RampReport(ramp, verdict, "would_ramp_down")
+    try:
+        client.ask("RampDown", ramp_down(ramp, verdict), ramp.active_definition_id, SECONDS)
+    except CannotOperate as problem:  # the other ramps are judged all the same
+        return RampReport(ramp, verdict, "refused", problem)
+    return RampReport(ramp, verdict, "ramped_down")
+
+
+def verdict_on(ramp: evidence_pb2.RampEvidence, rules: Rules) -> RampVerdict:
+    """Return the verdict on a ramp; a breach counts also if evidence is missing, a proposal does not."""
+    blocks = [_block(each) for each in ramp.blocks]
+    verdict = judge(blocks, ramp.ramp_basis_points, ramp.curve_basis_points, rules)
+    why = tuple(_gaps(ramp))
+    if not why or verdict.verdict is Verdict.BREACH:
+        return verdict
+    return RampVerdict(Verdict.UNSURE, why, verdict.measures, verdict.users, 0, verdict.detectable, verdict.ratio_e)
+
+
+def _gaps(ramp: evidence_pb2.RampEvidence) -> Iterator[str]:
+    if ramp.facts_behind:
+        yield f"the evidence is not complete: {ramp.facts_behind} facts are not counted yet; the next look continues"
+    if ramp.unreadable_turns:
+        yield f"{ramp.unreadable_turns} turns cannot be read; see the log of the sidecar"
+    if ramp.is_full:
+        yield "a limit of users or scores is reached, so the newest are not counted; decide the next step by hand"
+
+
+def ramp_down(ramp: evidence_pb2.RampEvidence, verdict: RampVerdict) -> lifecycle_pb2.RampDownRequest:
+    """Return the request. Its id names the step of the ramp, so a repeated look takes no second step."""
+    step = f"{ramp.active_digest} {ramp.ramp_basis_points} {ramp.since.ToJsonString()}"
+    breach = f"ramp-watchdog-{sha256(step.encode()).hexdigest()[:24]}"
+    reason = f"the watchdog at {percent(ramp.ramp_basis_points)}: {'; '.join(verdict.why)}"
+    header = lifecycle_pb2.StepHeader(
+        definition_id=ramp.active_definition_id,
+        slot=ramp.slot,
+        digest=ramp.active_digest,
+        reason=reason if len(reason) <= LONGEST_REASON else f"{reason[: LONGEST_REASON - 1]}…",
+        request_id=breach,
+    )
+    return lifecycle_pb2.RampDownRequest(header=header, breach_id=breach)
+
+
+def lines_of(judged: RampReport) -> Iterator[TextLine]:
+    """Yield the lines about a ramp."""
+    ramp, verdict = judged.ramp, judged.verdict
+    arms = f"{clean(ramp.active_definition_id)} against {clean(ramp.target_definition_id)}"
+    yield [
+        Part(f"{clean(ramp.slot)}: ", "bold"),
+        Part(f"{arms} at {percent(ramp.ramp_basis_points)} since {timestamp(utc(ramp.since))} UTC; "),
+        Part(f"users who called: {verdict.users[0]} inside, {verdict.users[1]} outside", "dim"),
+    ]
+    what = {
+        "ramped_down": "breach, ramped down to 0 %",
+        "would_ramp_down": "breach, would ramp down to 0 % (--dry-run)",
+        "refused": "breach, NOT ramped down",
+    }.get(judged.done, str(verdict.verdict))
+    if verdict.next_ramp:
+        command = f"sidecar subagent ramp {clean(ramp.active_definition_id)} {verdict.next_ramp / 100:g} --reason …"
+        what = f"an operator may raise it to {percent(verdict.next_ramp)}: {command}"
+    yield [Part(f"  {what}", STYLES[verdict.verdict])]
+    yield from ([Part(f"    {clean(each)}")] for each in verdict.why)
+    tell = "no increase" if isinf(verdict.detectable) else f"an increase by {verdict.detectable:.1%}"
+    yield [Part(f"    at this traffic {tell} of failures would have been noticed by now", "dim")]
+
+
+def as_object(judged: RampReport) -> Mapping[str, Any]:
+    """Return a ramp and its verdict for `--json`."""
+    ramp, verdict = judged.ramp, judged.verdict
+    return {
+        "slot": ramp.slot,
+        "active_definition_id": ramp.active_definition_id,
+        "active_digest": ramp.active_digest,
+        "target_definition_id": ramp.target_definition_id,
+        "ramp_basis_points": ramp.ramp_basis_points,
+        "since": ramp.since.ToJsonString(),
+        "verdict": str(verdict.verdict),
+        "done": judged.done,
+        "next_ramp_basis_points": verdict.next_ramp,
+        "why": list(verdict.why),
+        "users": {"active": verdict.users[0], "target": verdict.users[1]},
+        "detectable_increase": None if isinf(verdict.detectable) else verdict.detectable,
+        "sample_ratio_e_value": verdict.ratio_e,
+        "measures": [
+            {
+                "name": each.name,
+                "active": {"count": each.seen.active.count, "mean": each.seen.active.mean},
+                "target": {"count": each.seen.target.count, "mean": each.seen.target.mean},
+                "log_e_value": each.seen.log_e,
+                "alpha": each.alpha,
+                "breached": each.breached,
+            }
+            for each in verdict.measures
+        ],
+    }
+
+
+def _block(message: evidence_pb2.EvidenceBlock) -> Block:
+    return {"active": _arm(message.active), "target": _arm(message.target)}
+
+
+def _arm(message: evidence_pb2.ArmCounts) -> ArmBlock:
+    return ArmBlock(
+        users=message.user_count,
+        calls=message.call_count,
+        failures={each.reason: each.count for each in message.failures},
+        latency=list(message.latency) or [0] * (len(LATENCY_BOUNDS) + 1),
+        tokens=list(message.tokens) or [0] * (len(TOKEN_BOUNDS) + 1),
+        scores={each.name: ScoreSum(each.count, each.total) for each in message.scores},
+    )

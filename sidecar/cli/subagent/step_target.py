@@ -1,0 +1,105 @@
+"""Which definition a step is about: by id, slot and digest, as read from the rollout before the step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from sidecar.cli.output.drawing import clean
+from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
+from sidecar.cli.subagent.output.parsing import is_named, is_short
+from subagents.lifecycle.v1 import reading_pb2 as pb
+
+UNPROMOTED: Final = frozenset({pb.LIFECYCLE_STATE_DEV, pb.LIFECYCLE_STATE_TEST})
+
+
+@dataclass(frozen=True, slots=True)
+class StepOptions:
+    """The options that all steps share.
+
+    Attributes:
+        request_id: empty: a new id.
+        revision: the expected revision; None: the one that is read now.
+        wait: wait until every replica shows the change, at most for `patience`.
+    """
+
+    name: str
+    reason: str
+    request_id: str = ""
+    slot: str = ""
+    digest: str = ""
+    revision: int | None = None
+    dry_run: bool = False
+    yes: bool = False
+    wait: bool = False
+    patience: timedelta = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class StepTarget:
+    """The slot and the definition of a step, as read before it.
+
+    Attributes:
+        chosen: the command chose this definition, not the one that the sidecar would choose.
+    """
+
+    slot: pb.SlotStatus
+    definition: pb.DefinitionStatus
+    chosen: bool = False
+
+
+def find_target(client: OperatorClient, options: StepOptions) -> StepTarget:
+    """Return the definition that the sidecar would choose: of several with one id the active one, else the newest."""
+    for slot in client.ask("ListRollouts", pb.ListRolloutsRequest()).slots:
+        if options.slot not in {"", slot.slot}:
+            continue
+        named = [each for each in slot.definitions if each.definition_id == options.name]
+        matching = [each for each in named if is_named(each.digest, options.digest)]
+        if len(matching) == 1 or (matching and not options.digest):
+            return StepTarget(slot, ([each for each in matching if each.active] or matching)[-1])
+        if named:
+            several = "several definitions" if matching else "no definition"
+            raise CannotOperate(
+                f"the slot {clean(slot.slot)} has {several} {clean(options.name)} with the digest"
+                f" {clean(options.digest)}; it has: {digests_of(matching or named)}; at revision {slot.revision}"
+                " (REVISION_CONFLICT)",
+                OperatorExit.REFUSED,
+                "REVISION_CONFLICT",
+                advice="nothing changed; give --digest one of these",
+            )
+    raise CannotOperate(
+        f"no rollout has a matching definition {options.name} (UNKNOWN_DEFINITION)",
+        OperatorExit.REFUSED,
+        "UNKNOWN_DEFINITION",
+        advice="`sidecar subagent list` shows the known definitions",
+    )
+
+
+def digests_of(definitions: Sequence[pb.DefinitionStatus]) -> str:
+    """Return the digests of definitions in one line."""
+    return ", ".join(clean(each.digest) for each in definitions)
+
+
+def refuse_short(digest: str) -> None:
+    """Refuse the beginning of a digest in a command that reads nothing by which it could be completed."""
+    if is_short(digest):
+        raise CannotOperate(
+            f"{clean(digest)} is only the beginning of a digest, and this command looks nothing up",
+            OperatorExit.NOT_ASKED,
+            advice="give the whole digest, as `sidecar subagent show` prints it",
+        )
+
+
+def to_promote(target: StepTarget) -> StepTarget:
+    """Return the definition that `promote` means: of several with one id, the configured one that is not promoted yet.
+
+    After a major change the id means two: the recorded content, which serves, and the new one. The choice is safe:
+    a promotion of the former is impossible, and one of the latter is at 0 %.
+    """
+    if target.definition.state in UNPROMOTED:
+        return target
+    for each in target.slot.definitions:
+        same = each.definition_id == target.definition.definition_id
+        if same and each.in_configuration and each.state in UNPROMOTED:
+            return replace(target, definition=each, chosen=True)
+    return target

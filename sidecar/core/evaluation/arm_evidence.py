@@ -1,0 +1,150 @@
+"""What the users of one step of a ramp have shown, by arm, in blocks of time.
+
+Each user counts once in each measure, with the first observation since the step: the calls of one user depend on each
+other, and users are what the ramp assigns to arms. Only users whom the ramp alone has assigned are counted; flags and
+cohorts choose users by other criteria.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct, field
+
+from sidecar.core.identifiers import DefinitionId, Digest, Slot
+
+ARMS: Final = ("active", "target")
+LATENCY_BOUNDS: Final = tuple(0.01 * 2 ** (half / 2) for half in range(28))
+"""Seconds, from 10 ms to two minutes."""
+TOKEN_BOUNDS: Final = tuple(16.0 * 2 ** (half / 2) for half in range(32))
+"""From 16 tokens to 750,000."""
+MOST_SCORES: Final = 20
+"""Names of scores that are counted."""
+MOST_USERS: Final = 200_000
+"""In each measure; further users are not counted, and `full` says so."""
+SCHEDULE: Final = ((timedelta(hours=1), timedelta(minutes=1)), (timedelta(hours=12), timedelta(minutes=5)))
+"""The length of blocks up to each age of the step; then half an hour. Fixed in advance: a block is never redrawn."""
+LAST_LENGTH: Final = timedelta(minutes=30)
+
+
+class RampStep(Struct, frozen=True):
+    """One step of a ramp: the same active definition and target at the same ramp.
+
+    Attributes:
+        since: when the ramp was set.
+        curve: declared steps in basis points; empty: none.
+    """
+
+    slot: Slot
+    active: Digest
+    target: Digest
+    ramp: int
+    since: datetime
+    active_id: DefinitionId
+    target_id: DefinitionId
+    revision: int = 0
+    curve: tuple[int, ...] = ()
+
+
+class ScoreSum(Struct):
+    """Scores of one name: how many, and their sum."""
+
+    count: int = 0
+    total: float = 0.0
+
+
+class ArmBlock(Struct):
+    """One arm in one block of time.
+
+    Attributes:
+        users: assigned to the arm, whether they called or not.
+        calls: first calls; `failures` of them by reason.
+        latency, tokens: how many were in which bucket.
+    """
+
+    users: int = 0
+    calls: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    latency: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BOUNDS) + 1))
+    tokens: list[int] = field(default_factory=lambda: [0] * (len(TOKEN_BOUNDS) + 1))
+    scores: dict[str, ScoreSum] = field(default_factory=dict)
+
+
+class ArmEvidence:
+    """Counts what users of a step show.
+
+    Args:
+        step: which one.
+        mark: makes a short mark out of a user, so that users themselves are not kept.
+
+    Attributes:
+        blocks: by number, then by arm.
+        full: users came that were not counted.
+    """
+
+    def __init__(self, step: RampStep, mark: Callable[[str], bytes]) -> None:
+        """Begin with nothing."""
+        self.step, self.full = step, False
+        self.blocks: dict[int, dict[str, ArmBlock]] = {}
+        self._mark = mark
+        self._seen: dict[str, dict[bytes, None]] = {}
+
+    def assigned(self, user: str, arm: str, at: datetime) -> None:
+        """Count a user who was bound."""
+        if self._first("users", user):
+            self._block(arm, at).users += 1
+
+    def called(self, user: str, arm: str, at: datetime, reason: str, took: float | None) -> None:
+        """Count a call that has its outcome. `reason`: of the failure; empty for a success."""
+        if not self._first("calls", user):
+            return
+        block = self._block(arm, at)
+        block.calls += 1
+        if reason:
+            block.failures[reason] = block.failures.get(reason, 0) + 1
+        if took is not None:
+            block.latency[bisect_left(LATENCY_BOUNDS, took)] += 1
+
+    def spent(self, user: str, arm: str, at: datetime, tokens: int) -> None:
+        """Count the tokens of a call."""
+        if self._first("tokens", user):
+            self._block(arm, at).tokens[bisect_left(TOKEN_BOUNDS, tokens)] += 1
+
+    def scored(self, user: str, arm: str, at: datetime, name: str, value: float) -> None:
+        """Count a score."""
+        measure = f"score {name}"
+        if measure not in self._seen and len(self._seen) >= MOST_SCORES + len(("users", "calls", "tokens")):
+            self.full = True
+        elif self._first(measure, user):
+            known = self._block(arm, at).scores.setdefault(name, ScoreSum())
+            known.count += 1
+            known.total += value
+
+    def _first(self, measure: str, user: str) -> bool:
+        seen, mark = self._seen.setdefault(measure, {}), self._mark(user)
+        if mark in seen:
+            return False
+        if len(seen) >= MOST_USERS:
+            self.full = True
+            return False
+        seen[mark] = None
+        return True
+
+    def _block(self, arm: str, at: datetime) -> ArmBlock:
+        number = block_of(at - self.step.since)
+        return self.blocks.setdefault(number, {each: ArmBlock() for each in ARMS})[arm]
+
+    def in_order(self) -> list[Mapping[str, ArmBlock]]:
+        """Return the blocks, oldest first."""
+        return [self.blocks[number] for number in sorted(self.blocks)]
+
+
+def block_of(age: timedelta) -> int:
+    """Return the number of the block at an age of the step."""
+    number, begin = 0, timedelta()
+    for end, length in SCHEDULE:
+        if age < end:
+            return number + max(0, (age - begin) // length)
+        number, begin = number + (end - begin) // length, end
+    return number + (age - begin) // LAST_LENGTH

@@ -1,0 +1,206 @@
+"""Decides what the evidence of one ramp means: a breach, a next step, or that it is too early to tell.
+
+The probability that a definition which is not worse is ever ramped down in one step of its ramp is at most `alpha`,
+however often one looks: it is divided among the measures, and each measure is a test that may be looked at any time.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum, unique
+from functools import partial
+from math import inf, log
+from typing import Final
+
+from msgspec import Struct
+
+from sidecar.core.evaluation.arm_evidence import LATENCY_BOUNDS, TOKEN_BOUNDS, ArmBlock
+from sidecar.core.evaluation.sequential_tests import Comparison, Tally, compare, detectable, e_value, sample_ratio
+from sidecar.core.rollout.bucketing import WHOLE
+
+Block = Mapping[str, ArmBlock]
+SHARES: Final = {"failures": 0.3, "reason": 0.2, "latency": 0.2, "tokens": 0.1, "score": 0.2}
+"""How alpha is divided among the kinds of measures; within a kind evenly, among as many as there can be."""
+REASONS: Final = (
+    *("ATTEMPT_TIMEOUT", "JOIN_DEADLINE", "RUNNER_IDLE", "RUNNER_FAILED", "RUNNER_UNAVAILABLE", "RUNNER_BREAKER_OPEN"),
+    *("RESULT_INVALID", "RESULT_TOO_LARGE", "RESULT_EMPTY", "EFFECT_UNKNOWN", "DATA_UNAVAILABLE", "BUDGET_EXHAUSTED"),
+    "QUESTION_REFUSED",
+)
+"""Failures that are compared one by one; others count among all failures only."""
+QUANTILES: Final = {"median": 0.5, "p95": 0.95}
+"""Of the target. A call of the active definition beyond it is a slow, or a costly, one."""
+MOST_SCORES: Final = 20
+FIRST_CALLS: Final = 20
+"""Of the target, before its quantiles are believed."""
+SMALLEST: Final = {"failures": 0.01, "reason": 0.01, "latency": 0.05, "tokens": 0.1, "score": 0.02}
+"""Differences of means below which a measure is no breach, however certain it is."""
+RATIO_ALPHA: Final = 0.001
+
+
+class Measure(Struct, frozen=True):
+    """One comparison of the arms; higher is worse.
+
+    Attributes:
+        kind: a key of `SHARES`.
+        alpha: its share of alpha.
+    """
+
+    name: str
+    kind: str
+    alpha: float
+    seen: Comparison
+
+    @property
+    def breached(self) -> bool:
+        """Return whether the active definition is worse, surely and by a difference that matters."""
+        return self.seen.exceeds(self.alpha) and self.seen.difference >= SMALLEST[self.kind]
+
+    @property
+    def sentence(self) -> str:
+        """What was seen, in one line."""
+        seen = self.seen
+        return (
+            f"{self.name}: {seen.active.mean:.1%} of {seen.active.count} users in the ramp, {seen.target.mean:.1%} of "
+            f"{seen.target.count} outside (e-value {e_value(seen.log_e):.3g}, threshold {1 / self.alpha:.0f})"
+        )
+
+
+class Rules(Struct, frozen=True):
+    """What an operator decides.
+
+    Attributes:
+        alpha: see the module.
+        users: fewest in each arm, who have called, for a proposal.
+        tell: a proposal needs users enough to tell an increase of failures by this much.
+    """
+
+    alpha: float = 0.05
+    users: int = 100
+    tell: float = 0.1
+
+
+@unique
+class Verdict(StrEnum):
+    """What is to be done."""
+
+    BREACH = "breach"
+    """Ramp down."""
+    PROPOSE = "propose"
+    """An operator may raise the ramp."""
+    WAIT = "wait"
+    """Too little is known."""
+    UNSURE = "unsure"
+    """The evidence cannot be trusted: find out why."""
+
+
+class RampVerdict(Struct, frozen=True):
+    """The verdict on one ramp.
+
+    Attributes:
+        why: sentences for an operator.
+        users: who have called, in the active arm and the target.
+        next_ramp: the proposed step in basis points; 0: none.
+        detectable: increase of the share of failures that would have been noticed; infinite: none would.
+        ratio_e: e-value of the sample ratio check.
+    """
+
+    verdict: Verdict
+    why: tuple[str, ...]
+    measures: tuple[Measure, ...]
+    users: tuple[int, int]
+    next_ramp: int = 0
+    detectable: float = inf
+    ratio_e: float = 1.0
+
+
+def judge(blocks: Sequence[Block], ramp: int, curve: Sequence[int], rules: Rules) -> RampVerdict:
+    """Return the verdict on what was observed.
+
+    Args:
+        blocks: by arm, in order of time.
+        ramp: basis points.
+        curve: declared steps; empty: none.
+        rules: of the operator.
+    """
+    measures = tuple(measures_of(blocks, rules.alpha))
+    active, target = (sum(block[arm].users for block in blocks) for arm in ("active", "target"))
+    ratio, failures = sample_ratio(active, target, ramp / WHOLE), measures[0].seen
+    called = failures.active.count, failures.target.count
+    tell = detectable(*called, failures.target.mean, measures[0].alpha)
+
+    def verdict(which: Verdict, why: tuple[str, ...], next_ramp: int = 0) -> RampVerdict:
+        return RampVerdict(which, why, measures, called, next_ramp, tell, e_value(ratio))
+
+    breached = tuple(each.sentence for each in measures if each.breached)
+    if breached:
+        return verdict(Verdict.BREACH, breached)
+    if ratio >= log(1 / RATIO_ALPHA):
+        share = f"{active / (active + target):.1%} of {active + target} users are inside a ramp of {ramp / 100:g} %"
+        return verdict(Verdict.UNSURE, (f"sample ratio mismatch: {share}, so the arms cannot be compared",))
+    missing = tuple(_missing(*called, tell, rules))
+    if missing:
+        return verdict(Verdict.WAIT, missing)
+    why = f"no measure is worse; an increase of failures by {tell:.1%} would have been noticed"
+    return verdict(Verdict.PROPOSE, (why,), _next_step(ramp, curve))
+
+
+def measures_of(blocks: Sequence[Block], alpha: float) -> Iterator[Measure]:
+    """Yield the measures; all failures come first."""
+
+    def measure(name: str, kind: str, among: int, of: Callable[[ArmBlock], Tally]) -> Measure:
+        seen = compare((of(block["active"]), of(block["target"])) for block in blocks)
+        return Measure(name, kind, alpha * SHARES[kind] / among, seen)
+
+    yield measure("failures", "failures", 1, lambda each: Tally(each.calls, sum(each.failures.values())))
+    for reason in REASONS:
+        if any(reason in block["active"].failures for block in blocks):
+            yield measure(reason, "reason", len(REASONS), partial(_failed, reason=reason))
+    for kind, bounds in (("latency", LATENCY_BOUNDS), ("tokens", TOKEN_BOUNDS)):
+        for name, quantile in QUANTILES.items():
+            seen = compare(_beyond(blocks, kind, len(bounds), quantile))
+            yield Measure(f"{kind} beyond the target's {name}", kind, alpha * SHARES[kind] / len(QUANTILES), seen)
+    names = dict.fromkeys(name for block in blocks for arm in block.values() for name in arm.scores)
+    for name in list(names)[:MOST_SCORES]:
+        yield measure(f"score {name}, lost of 1", "score", MOST_SCORES, partial(_lost, name=name))
+
+
+def _failed(block: ArmBlock, reason: str) -> Tally:
+    return Tally(block.calls, block.failures.get(reason, 0))
+
+
+def _lost(block: ArmBlock, name: str) -> Tally:
+    score = block.scores.get(name)
+    return Tally() if score is None else Tally(score.count, score.count - score.total)
+
+
+def _beyond(blocks: Sequence[Block], kind: str, bounds: int, quantile: float) -> Iterator[tuple[Tally, Tally]]:
+    """Yield how many calls were beyond a quantile of the target, which only earlier blocks determine."""
+    before = [0] * (bounds + 1)
+    for block in blocks:
+        active, target = (getattr(block[arm], kind) for arm in ("active", "target"))
+        if sum(before) >= FIRST_CALLS:
+            limit = _bucket(before, quantile) + 1
+            yield Tally(sum(active), sum(active[limit:])), Tally(sum(target), sum(target[limit:]))
+        before = [known + more for known, more in zip(before, target, strict=True)]
+
+
+def _bucket(counts: Sequence[int], quantile: float) -> int:
+    """Return the first bucket up to which this share of the counts lies."""
+    whole, so_far = sum(counts), 0
+    for bucket, count in enumerate(counts):
+        so_far += count
+        if so_far >= quantile * whole:
+            return bucket
+    return len(counts) - 1
+
+
+def _missing(inside: int, outside: int, tell: float, rules: Rules) -> Iterator[str]:
+    for users, where in ((inside, "inside the ramp"), (outside, "outside of it")):
+        if users < rules.users:
+            yield f"{users} users {where} have called; {rules.users} are needed"
+    if tell > rules.tell:
+        shown = "no increase" if tell == inf else f"only one by {tell:.1%}"
+        yield f"an increase of failures by {rules.tell:.1%} would not have been noticed yet ({shown} would)"
+
+
+def _next_step(ramp: int, curve: Sequence[int]) -> int:
+    """Return the next declared step; without declared steps, twice the ramp."""
+    return next((each for each in curve if each > ramp), WHOLE) if curve else min(ramp * 2, WHOLE)

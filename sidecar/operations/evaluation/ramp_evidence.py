@@ -1,0 +1,133 @@
+"""Counts what the record shows of each ramp, on request: dispatches pay nothing for it."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from hashlib import blake2b
+from typing import Final
+
+from msgspec import Struct
+
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.evaluation.arm_evidence import ArmEvidence, RampStep
+from sidecar.core.evaluation.observing import observe
+from sidecar.core.identifiers import Digest
+from sidecar.core.journal.encoding import UnreadableFact
+from sidecar.core.listing.changes import ChangedTurn, Watermarks
+from sidecar.core.rollout.bucketing import WHOLE
+from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind
+from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.rollout.states import LifecycleState
+from sidecar.operations.ports import Clock
+from sidecar.operations.record.ports import NotThisJournal, RecordReads
+from sidecar.operations.rollout.audit.audit_log import pages_of
+from sidecar.operations.rollout.store.ports import AuditQuery, RolloutStore
+
+FACTS_OF_A_PASS: Final = 500
+TURNS_IN_A_ROW: Final = 20
+LONGEST: Final = timedelta(seconds=5)
+"""Of reading for one request; the next one continues."""
+STEPS_OF_A_RAMP: Final = frozenset({RolloutEventKind.RAMP_SET, RolloutEventKind.ACTIVATED, RolloutEventKind.CONFIGURED})
+
+
+class RampReading(Struct, frozen=True):
+    """What is known of one ramp.
+
+    Attributes:
+        behind: facts that are on record and not counted yet.
+        unreadable: turns that could not be counted.
+    """
+
+    evidence: ArmEvidence
+    behind: int
+    unreadable: int
+
+
+class _Ramp(Struct):
+    evidence: ArmEvidence
+    marks: Watermarks
+    behind: int = 0
+    unreadable: int = 0
+
+
+class ReadRampEvidence:
+    """The operation. Keeps what it has counted, so that each fact is read once for each step of a ramp."""
+
+    def __init__(self, store: RolloutStore, record: RecordReads, clock: Clock) -> None:
+        self._store, self._record, self._clock = store, record, clock
+        self._ramps: dict[RampStep, _Ramp] = {}
+        self._began: dict[Digest, tuple[int, RolloutEvent]] = {}
+        self._after = 0
+        self._reading = asyncio.Lock()
+
+    async def __call__(self) -> Sequence[RampReading]:
+        """Return what every ramp between 0 % and 100 % has shown so far. Raises `StoreUnavailable`."""
+        async with self._reading:
+            steps = await self._steps()
+            self._ramps = {step: self._ramps.get(step) or self._begun(step) for step in steps}
+            until = self._clock.monotonic() + LONGEST.total_seconds()
+            for ramp in self._ramps.values():
+                await self._catch_up(ramp, until)
+            return [RampReading(each.evidence, each.behind, each.unreadable) for each in self._ramps.values()]
+
+    def _begun(self, step: RampStep) -> _Ramp:
+        return _Ramp(ArmEvidence(step, lambda user: blake2b(user.encode(), digest_size=8).digest()), Watermarks())
+
+    async def _steps(self) -> list[RampStep]:
+        async for page in pages_of(self._store, AuditQuery(after=self._after)):
+            for row in page:
+                self._after = max(self._after, row.number)
+                if isinstance(row.body, RolloutEvent) and row.body.what in STEPS_OF_A_RAMP:
+                    self._began[row.body.digest] = row.number, row.body
+        found = [self._step_of(each) for each in await self._store.rollouts()]
+        return [each for each in found if each is not None]
+
+    def _step_of(self, rollout: SlotRollout) -> RampStep | None:
+        if rollout.active is None or rollout.target is None or rollout.active not in self._began:
+            return None
+        active, target = rollout.definitions[rollout.active], rollout.definitions.get(rollout.target)
+        if active.state is not LifecycleState.PROMOTE or not 0 < active.ramp < WHOLE or target is None:
+            return None
+        return RampStep(
+            slot=rollout.slot,
+            active=active.digest,
+            target=target.digest,
+            ramp=active.ramp,
+            since=self._began[active.digest][1].at,
+            active_id=active.definition_id,
+            target_id=target.definition_id,
+            curve=rollout.curve,
+        )
+
+    async def _catch_up(self, ramp: _Ramp, until: float) -> None:
+        """Count what is new, as far as the time allows."""
+        while True:
+            try:
+                changes = await self._record.changed(ramp.marks, FACTS_OF_A_PASS)
+            except NotThisJournal:  # another record, or a restored one: what was counted may not be on it
+                fresh = self._begun(ramp.evidence.step)
+                ramp.evidence, ramp.marks, ramp.unreadable = fresh.evidence, fresh.marks, 0
+                raise StoreUnavailable(
+                    "the record has been replaced; its ramps are counted anew",
+                    retry_after=timedelta(seconds=1),
+                ) from None
+            for number, turn in enumerate(changes.turns, 1):
+                await self._count(ramp, turn)
+                if number % TURNS_IN_A_ROW == 0:
+                    await asyncio.sleep(0)
+            ramp.marks, ramp.behind = changes.reached, changes.behind
+            if not changes.behind or self._clock.monotonic() >= until:
+                return
+            await asyncio.sleep(0)
+
+    async def _count(self, ramp: _Ramp, turn: ChangedTurn) -> None:
+        if turn.facts[-1].at < ramp.evidence.step.since:
+            return
+        facts = turn.facts
+        try:
+            if turn.first > 1:
+                facts = (await self._record.facts(turn.turn_id)).facts[: turn.version]
+            if len(facts) == turn.version:  # else retention has removed the turn in between
+                observe(turn.turn_id, facts, turn.first, (ramp.evidence,))
+        except UnreadableFact:
+            ramp.unreadable += 1
