@@ -11,7 +11,7 @@ from sidecar.observability.readiness import Readiness
 from sidecar.operations.turn.state.open_turns import Turns
 
 MANY_IDLE: Final = 0.8
-"""Share of the idle turns that may be open: above it an operator should know before the oldest are ended."""
+"""Share of the limit of idle turns. Above it, operators are warned, before the oldest turns are ended."""
 INCIDENT_SHOWN: Final = 3600.0
 """Seconds."""
 
