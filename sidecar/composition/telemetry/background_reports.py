@@ -41,8 +41,6 @@ AUDIT_EXPORT: Final = "auditexport "
 LAG_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 RPC_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Seconds. The range is wide because a bind takes milliseconds, and a dispatch as long as its slowest sub-agent."""
-MANY_IDLE: Final = 0.8
-"""Share of the limit of idle turns. Above it, operators are warned, before the oldest turns are ended."""
 NO_PLUGIN: Final = "none"
 IN_FORCE: Final = "in_force"
 REFUSED: Final = "refused"
