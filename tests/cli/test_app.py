@@ -105,7 +105,7 @@ LOADS = {
     "migrate --config /nowhere": (44, COMMON),
     "backup --config /nowhere x": (44, COMMON),
     "projection rebuild --config /nowhere": (44, COMMON),
-    "verify-log --config /nowhere": (226, f"{COMMON} _cffi_backend _openssl apsw cryptography"),
+    "verify-log --config /nowhere": (227, f"{COMMON} _cffi_backend _openssl apsw cryptography"),
     "token --help": (17, f"{COMMON} {DRAWN}"),
     "serve --help": (8, DRAWN),
     "--version": (8, "annotated_doc shellingham typer"),

@@ -33,7 +33,7 @@ FOUND: Final = 1
 
 def header(patch: Path, field: str) -> str:
     """Return a line of the patch's header."""
-    found = re.search(rf"^{field}: (\w+)$", patch.read_text(encoding="utf-8"), re.MULTILINE)
+    found = re.search(rf"^{field}: ([\w.]+)$", patch.read_text(encoding="utf-8"), re.MULTILINE)
     assert found is not None, f"{patch.name} has no line `{field}: ...`"
     return found[1]
 

@@ -17,6 +17,7 @@ from scripts.proto_rules import rules_of, without_options
 from sidecar.adapters.runner_grpc.messages import asked_of
 from sidecar.core.dispatching.questions import problem_of
 from sidecar.core.errors import InvalidRequest, SubagentsError
+from sidecar.core.evaluation.scores import ScoreSource
 from sidecar.core.features import require_features
 from sidecar.core.session.incoming import IncomingValidator
 from sidecar.operations.rollout import requests as steps_asked
@@ -26,11 +27,13 @@ from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
 from sidecar.rpc.translate import (
     activity,
     decommission_steps,
+    evidence,
     flag_steps,
     history,
     record,
     requests,
     rollouts,
+    scores,
     steps,
 )
 from sidecar.rpc.translate.pages import page_of
@@ -113,6 +116,7 @@ SIDECAR: Final[Mapping[str, Enforce]] = {
     "WatchEventsRequest": record.watch_events,
     "ExportReplayRequest": record.export_replay,
     "ListEpisodesRequest": record.list_episodes,
+    "RecordScoreRequest": lambda message: scores.record_score(message, tuple(ScoreSource)),
     "CallToolRequest": run_now(TOOLS._call_tool),
     "ReadOwnTurnsRequest": run_now(TOOLS._read_own_turns),
     "DelegateRequest": run_now(TOOLS._delegated),
@@ -146,11 +150,13 @@ SIDECAR: Final[Mapping[str, Enforce]] = {
     "WatchAuditRequest": rollouts.watch_audit,
     "ListReplicasRequest": page,
     "ListDecommissionsRequest": page,
+    "GetRampEvidenceRequest": evidence.asked_slot,
 }
 """Every request with rules, and what checks it."""
 MORE: Final[Mapping[str, Mapping[str, Any]]] = {
     "BindTurnRequest": {"principal": "user-1"},
     "ListActivePeriodsRequest": {"principal": "user-1"},
+    "RecordScoreRequest": {"principal": "user-1"},
     "OverrideGateRequest": {"expires_at": NOW + timedelta(days=1)},
 }
 """What the sidecar asks for beyond the rules, with reasons that no rule can say."""

@@ -75,6 +75,7 @@ async def test_the_token_is_read_at_each_question(tmp_path: Path) -> None:
     bench = HttpBench(tmp_path)
     async with bench.running():
         client = bench.make()
+        await bench.decide(QUESTION, Verdict.PASS)
         assert (await client.ask(QUESTION)).verdict is Verdict.PASS
 
         (tmp_path / "token").write_text("old")

@@ -26,6 +26,11 @@ def warm_up(settings: Mapping[str, Any]) -> None:
     tls_context(RestSettings(**settings).tls)
 
 
+def exchanges_tokens(settings: Mapping[str, Any]) -> bool:
+    """Return whether a connector with these settings exchanges the tokens of users."""
+    return bool(settings.get("token_endpoint"))
+
+
 def sidecar_connectors() -> Sequence[ConnectorSpec]:
     """Offer `rest`."""
     return [
@@ -36,6 +41,6 @@ def sidecar_connectors() -> Sequence[ConnectorSpec]:
             config_schema=json_schema(RestSettings),
             factory=rest_connector,
             warm_up=warm_up,
-            needs_user_token=lambda settings: bool(settings.get("token_endpoint")),
+            needs_user_token=exchanges_tokens,
         )
     ]

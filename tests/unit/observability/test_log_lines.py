@@ -288,4 +288,9 @@ def test_readiness_says_what_stands_against_it(caplog: pytest.LogCaptureFixture)
     readiness.clear("loop flags")
 
     assert told == [True, False]
-    assert readiness.detail() == {"ready": False, "against": {"definitions": "none"}, "more": {"a": 1}}
+    assert readiness.detail() == {
+        "ready": False,
+        "against": {"definitions": "none"},
+        "attention": (),
+        "more": {"a": 1},
+    }
