@@ -15,19 +15,11 @@ from sidecar.composition.checked_policy import checked_policy
 from sidecar.composition.name_checks import NamesInSettings
 from sidecar.composition.parts import Components
 from sidecar.composition.plugins.conversations import open_memory
-from sidecar.composition.plugins.from_settings import (
-    flag_timing,
-    plugin_sections,
-    report_files,
-)
+from sidecar.composition.plugins.from_settings import flag_timing, plugin_sections, report_files
 from sidecar.composition.plugins.token_keys import followed_rules, followed_signing_keys
 from sidecar.composition.record.open_record import OpenRecord
 from sidecar.composition.rollout.open_rollout import OpenRollout, RolloutDependencies, opened_rollout
-from sidecar.composition.telemetry.background_reports import (
-    DefinitionsReports,
-    FlagReports,
-    show_process,
-)
+from sidecar.composition.telemetry.background_reports import DefinitionsReports, FlagReports, show_process
 from sidecar.composition.telemetry.file_reports import listener_connections
 from sidecar.core.definitions.resolve import CommitsOf, no_commit
 from sidecar.core.rollout.view import RolloutView

@@ -234,7 +234,7 @@ class RefusalKind(StrEnum):
     TIMEOUT = "timeout"
     TOO_LARGE = "too_large"
     MALFORMED = "malformed"
-    USER_TOKEN_GONE = "user_token_gone"  # noqa: S105  a reason
+    USER_TOKEN_GONE = "user_token_gone"  # noqa: S105  the name of a reason, no secret
     EXCHANGE_FAILED = "exchange_failed"
 
 

@@ -36,8 +36,8 @@ MOST_KEPT: Final = 1024
 MARGIN: Final = 30.0
 """Seconds before its expiry at which a token is not used any more; of one that lives shortly, a tenth of its life."""
 
-Key = tuple[bytes, str, str]
-"""Digest of the user's token, audience, scope."""
+Key = bytes
+"""Digest of the user's token, the audience and the scope."""
 
 
 class ExchangeFailed(Exception):
@@ -105,7 +105,7 @@ class TokenExchange:
         self._kept.clear()
 
     def _key(self, user: UserToken) -> Key:
-        return sha256(user.value.encode()).digest(), self._audience, self._scope
+        return sha256("\0".join((user.value, self._audience, self._scope)).encode()).digest()
 
     async def _exchanged(self, key: Key, ask: Coroutine[Any, Any, _Answer]) -> _Exchanged:
         try:

@@ -56,7 +56,7 @@ class WithholdReason(StrEnum):
     """The service could not be reached, or returned neither an envelope nor a defined refusal."""
     TIMEOUT = "timeout"
     """The response did not arrive in time."""
-    USER_TOKEN_GONE = "user_token_gone"  # noqa: S105  a reason
+    USER_TOKEN_GONE = "user_token_gone"  # noqa: S105  the name of a reason, no secret
     """The connector exchanges the user's token, and this process does not have it: it is not on record."""
     EXCHANGE_FAILED = "exchange_failed"
     """The token endpoint gave no token for the data service."""

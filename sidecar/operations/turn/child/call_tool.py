@@ -53,15 +53,8 @@ SMALL_BODY = 16 * 1024
 """Responses up to this size, in bytes, are checked on the event loop. A check of the largest takes 100 ms or more."""
 
 ASKED = "a data service asks the user; stop calling tools, the call ends with that question"
-WITHHOLD_REASON_OF = {
-    RefusalKind.MISSING_PRINCIPAL: WithholdReason.MISSING_PRINCIPAL,
-    RefusalKind.PRINCIPAL_MISMATCH: WithholdReason.PRINCIPAL_REFUSED,
-    RefusalKind.UNAVAILABLE: WithholdReason.UNAVAILABLE,
-    RefusalKind.TIMEOUT: WithholdReason.TIMEOUT,
-    RefusalKind.TOO_LARGE: WithholdReason.TOO_LARGE,
-    RefusalKind.MALFORMED: WithholdReason.MALFORMED,
-    RefusalKind.USER_TOKEN_GONE: WithholdReason.USER_TOKEN_GONE,
-    RefusalKind.EXCHANGE_FAILED: WithholdReason.EXCHANGE_FAILED,
+WITHHOLD_REASON_OF = {kind: WithholdReason[kind.name] for kind in RefusalKind} | {
+    RefusalKind.PRINCIPAL_MISMATCH: WithholdReason.PRINCIPAL_REFUSED
 }
 
 
