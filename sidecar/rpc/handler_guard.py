@@ -18,7 +18,7 @@ from sidecar.rpc.in_flight import InFlight, Turn
 from sidecar.rpc.methods import Call, CallContext, Method, time_left
 
 SENT_AT_KEY: Final = "x-subagents-sent-at"
-"""Header of a call: when it was sent, in Unix milliseconds."""
+"""Header of a call: when it was sent, in milliseconds of the machine's monotonic clock, which is never set."""
 LONGEST_BELIEVED: Final = 30.0
 """Seconds. A client that says more has another clock."""
 WAIT_LIMIT: Final = "wait"
@@ -63,7 +63,8 @@ class HandlerContext(Struct, frozen=True):
         correlation_id: creates the id that caller and log share.
         on_limit: receives refusals by a limit.
         on_ended: receives each ended call.
-        unix_time: the clock by which clients on this machine state when they sent a call.
+        sent_clock: the clock by which clients on this machine state when they sent a call: monotonic, as the wall clock
+            may be set while a call waits. All processes of a machine have the same.
     """
 
     on_defect: OnDefect
@@ -72,7 +73,7 @@ class HandlerContext(Struct, frozen=True):
     rules: ServingRules = field(default_factory=ServingRules)
     on_limit: OnLimit = lambda _: None
     on_ended: OnEnded = lambda *_: None
-    unix_time: Callable[[], float] = time.time
+    sent_clock: Callable[[], float] = time.monotonic
 
 
 class Guard:
@@ -166,7 +167,7 @@ class Guard:
         """
         if self._entrance.peers is not None or method.reserved:
             return False
-        now, longest = self._around.unix_time(), self._around.rules.longest_wait.total_seconds()
+        now, longest = self._around.sent_clock(), self._around.rules.longest_wait.total_seconds()
         seconds = waited(metadata, now)
         if method.begins_work:
             return seconds > longest or now < self._behind_until <= now + longest

@@ -86,7 +86,7 @@ async def door(folder: Path) -> AsyncIterator[Door]:
             correlation_id=lambda: "",
             rules=RULES,
             on_limit=opened.limits.append,
-            unix_time=lambda: opened.now,
+            sent_clock=lambda: opened.now,
         )
         methods = (
             method(BIND, pb.BindTurnResponse(), begins_work=True),

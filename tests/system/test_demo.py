@@ -251,6 +251,6 @@ def _with_our_tools() -> dict[str, str]:
 
 
 def _folder_of(demo: RunningDemo) -> Path:
-    found = re.search(r"unix:(\S+)/shop/host\.sock", demo.text)
+    found = re.search(r"unix:(\S+)/shop/hosts/host\.sock", demo.text)
     assert found is not None
     return Path(found[1])

@@ -35,14 +35,12 @@ class ClientRuntime:
     """What the SDK takes from outside.
 
     Attributes:
-        now: monotonic seconds.
+        now: monotonic seconds. Every request says when it was sent, so that the sidecar knows how long it has waited.
         sleep: waits for some seconds.
         chance: spreads retries, so that clients do not come back all at once.
         new_id: makes ids for turns and dispatches; unique over all processes.
         trace_headers: names the trace that the current request belongs to: `traceparent`, and `tracestate` if there is
             any. Sent with every request. Default: the current span of OpenTelemetry, if that is installed.
-        unix_time: seconds of the machine's clock. Every request says when it was sent, so that the sidecar knows how
-            long it has waited.
     """
 
     now: Callable[[], float] = time.monotonic
@@ -50,7 +48,6 @@ class ClientRuntime:
     chance: Chance = field(default_factory=SystemRandom)
     new_id: Callable[[], str] = lambda: uuid4().hex
     trace_headers: Callable[[], Mapping[str, str]] = current_trace
-    unix_time: Callable[[], float] = time.time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

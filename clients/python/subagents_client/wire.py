@@ -119,7 +119,7 @@ class Wire:
 
     @property
     def _metadata(self) -> Sequence[tuple[str, str]]:
-        sent = (SENT_AT_KEY, str(int(self.runtime.unix_time() * 1000)))
+        sent = (SENT_AT_KEY, str(int(self.runtime.now() * 1000)))
         return (*self._secret, sent, *self.runtime.trace_headers().items())
 
     def _on_lane(self, kind: str, request: Message, left: float) -> LaneOperation | None:

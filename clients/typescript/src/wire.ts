@@ -39,7 +39,7 @@ export class Wire {
     this.timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts };
     this.traceHeaders = options.traceHeaders ?? (() => ({}));
     const withHeaders: Interceptor = (next) => (request) => {
-      const sent = { [SENT_AT_HEADER]: String(Date.now()) };
+      const sent = { [SENT_AT_HEADER]: String(process.hrtime.bigint() / 1_000_000n) };
       const all = { ...headers, ...sent, ...this.traceHeaders() };
       Object.entries(all).forEach(([name, value]) => request.header.set(name, value));
       return next(request);

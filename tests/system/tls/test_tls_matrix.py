@@ -28,8 +28,8 @@ from tests.support.tls_sidecar import a_tls_sidecar
 FILES: Final = (dispatch_pb2, history_pb2, tools_pb2, lifecycle_pb2, admin_pb2, runner_pb2, envelope_pb2)
 LISTENER: Final = {"dispatch": "dispatch", "history": "dispatch", "tools": "agents", "lifecycle": "operators"}
 LISTENERS: Final = {**LISTENER, "admin": "operators", "runner": "nowhere", "envelope": "nowhere"}
-READ_BY_OPERATORS: Final = frozenset(
-    f"/subagents.history.v1.HistoryService/{name}" for name in ("ListTurns", "GetTurn", "WatchEvents")
+FOR_OPERATORS_TOO: Final = frozenset(
+    f"/subagents.history.v1.HistoryService/{name}" for name in ("ListTurns", "GetTurn", "WatchEvents", "RecordScore")
 )
 """What the operators' listener serves beside its own services."""
 CERTIFICATES: Final = {
@@ -66,7 +66,7 @@ def methods() -> Iterator[tuple[frozenset[str], str]]:
         for service in file.DESCRIPTOR.services_by_name.values():
             for method in service.methods:
                 name = f"/{service.full_name}/{method.name}"
-                more = {"operators"} if name in READ_BY_OPERATORS else set[str]()
+                more = {"operators"} if name in FOR_OPERATORS_TOO else set[str]()
                 yield frozenset({LISTENERS[service.full_name.split(".")[1]], *more}), name
 
 

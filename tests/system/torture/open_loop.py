@@ -104,7 +104,7 @@ class Turns:
         return "" if [each.outcome for each in outcomes] == [outcome_pb2.OUTCOME_SUCCEEDED] else "call FAILED"
 
     def _sent(self, method: Any, request: bytes) -> Any:
-        sent = (SENT_AT_KEY, str(time.time_ns() // 1_000_000))
+        sent = (SENT_AT_KEY, str(time.monotonic_ns() // 1_000_000))
         return method(request, timeout=self._deadline, metadata=(*self._metadata, sent))
 
     async def close(self) -> None:
