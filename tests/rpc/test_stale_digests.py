@@ -65,6 +65,6 @@ async def test_the_commands_say_the_same_and_what_to_do() -> None:
         code, killed = await desk.object(kill, wish(digest="sha256:gone"))
 
     assert (ramp[0], code) == (1, 1)
-    assert f"the current digest is {NOW.digest}" in " ".join(ramp[2].split())
+    assert NOW.digest in " ".join(ramp[2].split())
     assert "(REVISION_CONFLICT)\nnext: nothing changed" in ramp[2]
     assert killed["problem"]["reason"] == "REVISION_CONFLICT"

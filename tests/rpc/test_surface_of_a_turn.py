@@ -225,7 +225,7 @@ def test_no_method_takes_what_a_user_said_and_gives_a_choice() -> None:
     assert {method.name for method in methods} == {
         *("BindTurn", "Dispatch", "DispatchUnary", "ResumeDispatch", "CancelCall", "CloseChild", "EndTurn", "Session"),
         *("Run", "Describe", "CallTool", "ReadOwnTurns", "Delegate", "ReadEpisode", "WriteSummary"),
-        *("ListTurns", "GetTurn", "WatchEvents", "ListEpisodes", "ExportReplay"),
+        *("ListTurns", "GetTurn", "WatchEvents", "ListEpisodes", "ExportReplay", "RecordScore"),
     }
     for method in methods:
         words = set(field_names(method)) & set(ROUTING_WORDS)

@@ -37,8 +37,8 @@ examples:
     subagents-loadgen ... --rate 50 --fan-out 2 --resume 10% --cancel 5%
 
 exit codes:
-  0    measured, and every answer kept the contract
-  1    an answer broke the contract, a threshold was broken, or more operations failed than --max-failed allows
+  0    measured; every answer conformed to the contract
+  1    an answer violated the contract, a threshold was not met, or more operations failed than --max-failed allows
   2    the command line or the scenario is invalid, or names an address on another machine without --allow-remote
   3    not measured: the server is unavailable, or refuses the bind
   130  interrupted; the report covers the time until then
