@@ -28,12 +28,10 @@ if TYPE_CHECKING:
     from sidecar.cli.validate.checkouts import Checkouts
     from sidecar.core.definitions.resolve import LoadedCatalogue
     from sidecar.core.definitions.review.references import BaseSelection, Comparison
-    from sidecar.core.identifiers import Vertical
     from sidecar.operations.history.memory_boundary import BoundedMemory
     from sidecar.operations.record.erase_user import ErasureReport
-    from sidecar.operations.rollout.steps.policy_checks import NamedPolicies
     from sidecar.policy.kinds import PluginKind
-    from sidecar.policy.selection import PolicyMap, PolicySettings
+    from sidecar.policy.selection import PolicySettings
     from sidecar.settings import Settings
 
 
@@ -148,15 +146,11 @@ def _examine() -> "Examine":
 
 
 def _gate_tools() -> "GateTools":
-    from sidecar.adapters.step_checks import ChosenPolicies  # noqa: PLC0415  the same holds
     from sidecar.adapters.system import SystemClock  # noqa: PLC0415  only `gate` needs it
     from sidecar.cli.gate_command import GateTools  # noqa: PLC0415  the same holds
-    from sidecar.composition.checked_policy import checked_policy  # noqa: PLC0415  the same holds
+    from sidecar.composition.checked_policy import checked_policy, policies_of_vertical  # noqa: PLC0415  the same holds
 
-    def lifecycle(policy: "PolicyMap", settings: "Settings", vertical: "Vertical") -> "NamedPolicies":
-        return ChosenPolicies(policy, settings.lifecycle, lambda _kind, _detail: None).of_vertical(vertical)
-
-    return GateTools(_load, checked_policy, lifecycle, SystemClock())
+    return GateTools(_load, checked_policy, policies_of_vertical, SystemClock())
 
 
 def _built_ins() -> Sequence[object]:

@@ -1,15 +1,20 @@
 """Loads the selected plugins, and makes the checks that would otherwise fail at the first call."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sidecar.composition.plugins.built_ins import BUILT_INS
 from sidecar.composition.plugins.from_settings import plugin_sections, policy_settings
+from sidecar.core.identifiers import Vertical
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.kinds import PluginKind
 from sidecar.policy.loading import PluginHost, load_plugins
 from sidecar.policy.problems import choices_for
 from sidecar.policy.selection import PolicyMap, resolve_policy
 from sidecar.settings import Settings, SettingsProblem
+
+if TYPE_CHECKING:
+    from sidecar.operations.rollout.steps.policy_checks import NamedPolicies
 
 
 def checked_policy(settings: Settings, more: Sequence[object] = ()) -> PolicyMap:
@@ -28,6 +33,13 @@ def checked_policy(settings: Settings, more: Sequence[object] = ()) -> PolicyMap
     # A misspelt name would silently accept unsigned answers of the connector that was meant.
     _check_signed_connectors(settings, host)
     return resolve_policy(policy_settings(settings), host)
+
+
+def policies_of_vertical(policy: PolicyMap, settings: Settings, vertical: Vertical) -> "NamedPolicies":
+    """Return the lifecycle policies of a vertical; one that cannot be created denies every step."""
+    from sidecar.adapters.step_checks import ChosenPolicies  # noqa: PLC0415  `serve` creates its own
+
+    return ChosenPolicies(policy, settings.lifecycle, lambda _kind, _detail: None).of_vertical(vertical)
 
 
 def with_configured(loaded: PluginHost, settings: Settings) -> PluginHost:

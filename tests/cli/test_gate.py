@@ -9,15 +9,11 @@ import typer
 from typer.testing import CliRunner
 
 from sidecar.adapters.definitions_directory.loading import load_directory
-from sidecar.adapters.step_checks import ChosenPolicies
 from sidecar.adapters.system import SystemClock
 from sidecar.cli.gate_command import GateTools, add_gate
-from sidecar.composition.checked_policy import checked_policy
+from sidecar.composition.checked_policy import checked_policy, policies_of_vertical
 from sidecar.core.definitions.resolve import LoadedCatalogue
-from sidecar.core.identifiers import Vertical
-from sidecar.operations.rollout.steps.policy_checks import NamedPolicies
-from sidecar.policy.selection import PolicyMap
-from sidecar.settings import Settings, read_settings
+from sidecar.settings import read_settings
 
 CONFIG = Path(__file__).parents[2] / "examples" / "config"
 HTTP = """
@@ -34,11 +30,6 @@ def loaded(folder: Path, most: int) -> LoadedCatalogue:
     return load_directory(folder, max_sub_agents=most)
 
 
-def lifecycle(policy: PolicyMap, settings: Settings, vertical: Vertical) -> NamedPolicies:
-    """Create the lifecycle policies of a vertical."""
-    return ChosenPolicies(policy, settings.lifecycle, lambda _kind, _detail: None).of_vertical(vertical)
-
-
 def ask(tmp_path: Path, *arguments: str, settings: str = "", config: Path = CONFIG) -> tuple[int, str]:
     """Run the command with the definitions of the example; return exit code and output."""
     file = tmp_path / "sidecar.toml"
@@ -46,7 +37,7 @@ def ask(tmp_path: Path, *arguments: str, settings: str = "", config: Path = CONF
     file.write_text(
         f'[definitions]\npath = "{config}"\n[dispatch]\nfan_out_cap = 3\n[plugins]\n{enabled}\n{settings}', "utf-8"
     )
-    app, tools = typer.Typer(), GateTools(loaded, checked_policy, lifecycle, SystemClock())
+    app, tools = typer.Typer(), GateTools(loaded, checked_policy, policies_of_vertical, SystemClock())
     add_gate(app, lambda config: read_settings(config, {}), lambda: tools)
     result = CliRunner().invoke(app, ["gate", "ask", *arguments, "--config", str(file)])
     return result.exit_code, result.output

@@ -67,7 +67,7 @@ def changed(answer: GateAnswer, **changes: Any) -> GateAnswer:
 
 
 class PassesAll(Right):
-    """Takes what nobody has decided for a yes."""
+    """Passes gates that are not decided."""
 
     async def ask(self, question: GateQuestion) -> GateAnswer:
         """Decide by itself."""

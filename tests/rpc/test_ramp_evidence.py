@@ -42,7 +42,7 @@ class Minutes:
 
 @asynccontextmanager
 async def ramping() -> AsyncIterator[tuple[OperatedSidecar, Minutes]]:
-    """Serve `shop` to everybody, and ramp `shop2` over it to 50 %."""
+    """Serve `shop` to all users, and ramp `shop2` over it to 50 %."""
     minutes = Minutes()
     async with an_operated_sidecar(OLD, unflagged_at_once=True, clock=minutes) as bench:
         await bench.configured(OLD, NEW)

@@ -70,7 +70,7 @@ def test_the_model_is_named_as_what_it_is(shown: Shown) -> None:
 
 
 def test_sub_agents_have_users_of_their_own_if_root_runs_it(whole_demo: WholeDemo) -> None:
-    """Nobody else can start processes of other users: then one line says so."""
+    """Only root can start processes of other users: without it, one line says so."""
     users, me = dict(whole_demo.users), os.geteuid()
     assert users.pop("the sidecar") == me
     hosts = [user for name, user in users.items() if name.startswith("sub-agent host: ")]

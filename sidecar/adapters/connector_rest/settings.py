@@ -37,7 +37,9 @@ class RestSettings(Section):
     )
     token_scope: str | None = setting(None, min_length=1, description="`scope` of it; none: none is asked for.")
     token_client_id: str | None = setting(None, min_length=1, description="Client id of the sidecar at that endpoint.")
-    token_client_secret_file: str | None = setting(None, description="File with the client's secret.")
+    token_client_secret_file: str | None = setting(
+        None, description="File with the client's secret; read at each exchange."
+    )
     token_seconds: float = setting(5.0, gt=0, le=60, description="Longest time for one exchange.")
 
     @property

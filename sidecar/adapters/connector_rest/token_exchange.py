@@ -78,7 +78,8 @@ class TokenExchange:
     ) -> None:
         self._endpoint, self._seconds = settings.token_endpoint or "", settings.token_seconds
         self._audience, self._scope = settings.token_audience or "", settings.token_scope or ""
-        self._client = _client(settings)
+        _client(settings)  # a missing secret prevents the start
+        self._settings = settings
         self._pools, self._now, self._most = pools, now, most
         self._kept: OrderedDict[Key, _Exchanged] = OrderedDict()
         self._running: dict[Key, asyncio.Task[_Exchanged]] = {}
@@ -136,11 +137,15 @@ class TokenExchange:
             **({"scope": self._scope} if self._scope else {}),
         }
         url = url_of(self._endpoint)
+        try:  # at each exchange, so that a replaced secret needs no restart
+            client = await asyncio.to_thread(_client, self._settings)
+        except (OSError, ValueError) as error:
+            raise ExchangeFailed(f"the client's secret cannot be read: {type(error).__name__}") from None
         headers = [
             ("host", from_ascii(url.host) + (f":{url.port}" if url.port else "")),
             ("accept", "application/json"),
             ("content-type", "application/x-www-form-urlencoded"),
-            ("authorization", self._client),
+            ("authorization", client),
         ]
         async with (
             self._pools.pool() as pool,

@@ -87,7 +87,7 @@ def follow(blocks: Iterable[tuple[Tally, Tally]]) -> Iterator[Comparison]:
         waiting = waiting[0].plus(block[0]), waiting[1].plus(block[1])
         active, target = waiting
         # Under little traffic a block has users of one arm only. Blocks are joined until there are both: when that is
-        # depends on who comes, not on how they fare.
+        # depends on the arrival of users, not on their results.
         if active.count and target.count:
             high, low = (each.belief for each in before)
             if high > low:

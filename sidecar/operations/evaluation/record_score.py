@@ -69,11 +69,13 @@ class RecordScore:
         if not claims.principal:
             # The marker of an erasure lists the facts that it covers; the explanation would be outside of it.
             _refuse("erased", "the content of the turn was erased")
-        await self._append(score, place, by)
-        self._recorder.score_recorded(score, call)
-        return ScoreAnswer(call, before=False)
+        before = await self._append(score, place, by)
+        if not before:
+            self._recorder.score_recorded(score, call)
+        return ScoreAnswer(call, before)
 
-    async def _append(self, score: Score, place: int, by: str) -> None:
+    async def _append(self, score: Score, place: int, by: str) -> bool:
+        """Append the score; return whether an equal request did so in the meantime."""
         source = int(score.source)
         body = ScoreFact(score.dispatch_id, place, score.score_id, score.name, score.value, source, score.label, by)
         texts = Texts(values=((score.explanation,),)) if score.explanation else Texts()
@@ -82,11 +84,12 @@ class RecordScore:
         if isinstance(rejected, RecordConflict):
             turn = await self._turn(score)
             if _is_recorded(turn, score):
-                return
+                return True
             if len(turn.scores) >= MOST_SCORES:
                 _refuse("too_many", f"the turn has {MOST_SCORES} scores")
         if rejected is not None:
             raise rejected
+        return False
 
     async def _turn(self, score: Score) -> StoredTurn:
         turn = await read_within(self._store.turn(score.turn_id), self._seconds)

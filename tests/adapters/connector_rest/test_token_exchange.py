@@ -52,6 +52,20 @@ async def test_the_data_service_gets_the_exchanged_token_and_never_the_users(tmp
     ]
 
 
+async def test_a_replaced_secret_is_used_at_the_next_exchange(tmp_path: Path) -> None:
+    """Without a restart; while the file is away there is no token, and nothing is sent."""
+    async with services() as at, exchanging(at, tmp_path) as connector:
+        file = Path(at.settings(tmp_path).token_client_secret_file or "")
+        await asyncio.to_thread(file.write_text, "new")
+        assert isinstance(await asked(connector, at, "ada"), EnricherAnswer)
+        await asyncio.to_thread(file.unlink)
+        refused = await asked(connector, at, "bob")
+    assert at.basic == ["Basic dGhlK3NpZGVjYXI6bmV3"]  # the+sidecar:new
+    assert isinstance(refused, EnricherRefused)
+    assert (refused.kind, refused.sent) == (RefusalKind.EXCHANGE_FAILED, False)
+    assert "the client's secret cannot be read: FileNotFoundError" in str(refused.fault)
+
+
 async def test_each_user_has_a_token_of_their_own_and_it_is_used_again(tmp_path: Path) -> None:
     """Two users in turns, four calls: two exchanges."""
     async with services() as at, exchanging(at, tmp_path) as connector:

@@ -291,4 +291,4 @@ def add_canary(folder: Path) -> None:
 
 
 LATE: Final = (-DAY, timedelta(seconds=20))
-"""Life of a certificate that nobody has renewed."""
+"""Life of a certificate that was not renewed."""

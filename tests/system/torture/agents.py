@@ -77,7 +77,7 @@ async def pause(seconds: float) -> None:
 
 
 def _pass(passed: asyncio.Future[None]) -> None:
-    if not passed.done():  # whoever waited may have been cancelled in this pass
+    if not passed.done():  # the waiting task may have been cancelled in this pass
         passed.set_result(None)
 
 
