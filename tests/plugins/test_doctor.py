@@ -190,10 +190,10 @@ def test_rows_are_text_or_json(site: SitePackages) -> None:
 def test_the_command_tries_what_is_installed(tmp_path: Path) -> None:
     """As a process, with the plugins of this repository and one that ends whoever imports it."""
     SitePackages(tmp_path).install("flags-made", "import os; os._exit(3)", entry="made-entry")
-    command = [sys.executable, "-m", "sidecar", "plugins", "doctor", "--json"]
+    command = [sys.executable, "-m", "sidecar", "plugins", "doctor", "--timeout", "60", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False, env=environment)
 
     states = {row["plugin"]: row["state"] for row in json.loads(done.stdout)}
     assert done.returncode == 1

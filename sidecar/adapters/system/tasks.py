@@ -56,7 +56,7 @@ class OwnedTasks:
 
     def __init__(self, on_stray: Callable[[str, BaseException], None]) -> None:
         self._on_stray = on_stray
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Coroutine[Any, Any, None]] = {}
 
     def __len__(self) -> int:
         """Return the number of running tasks."""
@@ -65,8 +65,8 @@ class OwnedTasks:
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run `work`; an exception is reported, and affects no other task."""
         task = asyncio.get_running_loop().create_task(self._guarded(work, name), name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = work
+        task.add_done_callback(self._tasks.pop)
         return task
 
     async def _guarded(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -86,11 +86,15 @@ class OwnedTasks:
 
     async def close(self, within: float = 1.0) -> None:
         """Cancel running tasks and wait for them; a task that does not end is reported and abandoned."""
-        for task in list(self._tasks):
+        stopped = dict(self._tasks)
+        for task in stopped:
             task.cancel("the sidecar is stopping")
         if not await self.ended(within):
             for task in list(self._tasks):
                 self._on_stray(task.get_name(), TimeoutError("it runs on although it was told to stop"))
+        for task, work in stopped.items():
+            if task.done():
+                work.close()  # a task that was cancelled before its first step has not awaited its work
 
 
 async def closed(close: Callable[[], Awaitable[None]], seconds: float = CLOSE_SECONDS) -> None:

@@ -1,6 +1,7 @@
 """Tasks that somebody owns, and loops that are kept going."""
 
 import asyncio
+import inspect
 
 import pytest
 
@@ -54,6 +55,19 @@ async def test_closing_stops_what_runs_and_names_what_will_not_stop() -> None:
     assert strays.seen == [("stubborn", "TimeoutError")]
     release.set()
     assert await tasks.ended(within=5)
+
+
+async def test_work_whose_task_is_stopped_before_it_began_ends_with_it() -> None:
+    """Python would warn otherwise, when it collects the coroutine, that it was never awaited."""
+    strays = Strays()
+    tasks = OwnedTasks(strays.take)
+    work = asyncio.sleep(0)
+    tasks.spawn(work, "not begun")
+
+    await tasks.close()
+
+    assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
+    assert strays.seen == []
 
 
 class Loops:

@@ -49,8 +49,8 @@ CALLS = (
 )
 LIFE = {"SIDECAR__DISPATCH__TURN_LIFETIME": "10s"}
 OUTCOMES = ["succeeded", "succeeded", "refused"]
-PATIENT = ClientTimeouts(unreachable_after=timedelta(seconds=2), unary=timedelta(seconds=5), most_attempts=1)
-"""A client that leaves it to us to ask again."""
+PATIENT = ClientTimeouts(unreachable_after=timedelta(seconds=2), unary=timedelta(seconds=20), most_attempts=10)
+"""A client that gives up soon on a sidecar that is away, and asks one again that is busy: machines that test are."""
 
 
 @dataclass
