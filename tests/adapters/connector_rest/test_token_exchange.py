@@ -169,7 +169,7 @@ async def test_a_call_ends_with_a_reason_if_its_connector_is_closed_during_the_e
         running = asyncio.create_task(asked(connector, at, "ada"))
         await at.news.wait()
         await connector.close()
-        (got,) = await asyncio.gather(running, return_exceptions=True)
+        got: Any = (await asyncio.gather(running, return_exceptions=True))[0]
     assert got == EnricherRefused(RefusalKind.EXCHANGE_FAILED)
     assert (got.sent, got.fault.errno) == (False, "the connector is closed")
 
