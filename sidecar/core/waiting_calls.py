@@ -15,7 +15,7 @@ from typing import Final
 LATE: Final = 0.5
 """Share of the longest wait, beyond which a call is late."""
 LONG_QUEUE: Final = 16
-"""Calls. A shorter queue is no load: the machine is slow, or pauses, and to refuse turns helps nobody."""
+"""Calls. A shorter queue is no overload: the machine is slow, or pauses, and refusing turns makes it no faster."""
 
 
 class _LateCalls:
