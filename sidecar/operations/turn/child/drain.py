@@ -31,8 +31,7 @@ async def drain(context: CallContext, deps: TurnDependencies, give_up: Callable[
     while not ready.closed:
         steps = await ready.take(relieve)
         now = deps.clock.now()
-        # Before the append: listeners that are behind can send earlier events while the store works.
-        context.drains()
+        context.drains()  # before the append: listeners can send earlier events while the store works
         plans = list[LaidOut]()
         prepared: list[tuple[Step, Continuation]] = []
         for step in steps:
@@ -48,7 +47,6 @@ async def drain(context: CallContext, deps: TurnDependencies, give_up: Callable[
         # Noted before the await below: if this task is cancelled during the append, the facts must not be lost.
         turn.happened(dispatch_id, happened)
         try:
-            # Unconfirmed facts first, because the others continue their events.
             drafts = (*before, *(each.opening for each in plans if each.opening is not None), *happened)
             refused = await append_within(store, drafts, context.record_by, context.deadlines)
             # After a time limit the drafts stay: they may be recorded or not, and the store recognises a repetition.
@@ -58,12 +56,10 @@ async def drain(context: CallContext, deps: TurnDependencies, give_up: Callable[
             for step, _ in prepared:
                 give_up(step.call_id, defect)
             refused, prepared = None, []
-        # A store in memory answers in the same pass of the event loop, so the time read above is still right.
         if store.waits:
             now = deps.clock.now()
         if isinstance(refused, RecordConflict):
             context.lose()  # the new owner settles the calls whose outcomes could not be recorded here
-        # In the order of the steps, so that a replay of the recorded frames resumes the calls in the same order.
         for step, resume in prepared:
             try:
                 resume(refused, now)
