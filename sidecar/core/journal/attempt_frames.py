@@ -62,8 +62,7 @@ def unpacked(kept: bytes, narration: str) -> RecordedAttempt:
     begin, lengths, frames = 0, iter(found.lengths), list[Frame]()
     for frame in found.attempt.frames:
         if isinstance(frame, Narration):
-            # A default instead of an error: after an erasure of the outcome's texts, the narration is empty and the
-            # pieces are too.
+            # A missing length counts as 0: a damaged row must not end the reading with `StopIteration`.
             end = begin + next(lengths, 0)
             frames.append(Narration(frame.at, narration[begin:end]))
             begin = end

@@ -248,8 +248,7 @@ def retire_flags(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
         return Change(rollout)
     whole = rollout.active == digest and facts.ramp == WHOLE
     refuse_unless(whole, f"{facts.definition_id} does not serve all users; its flags are still needed")
-    # If the entry no longer names the flag, retiring it also ends the memory of it: a later use of the name begins
-    # anew.
+    # If the entry no longer names the flag, the definition forgets it. A flag that is named later gates anew.
     still_named = None if facts.flag_dropped else facts.flag
     retired = msgspec.structs.replace(facts, flags=FlagPair.RETIRED, flag=still_named, flag_dropped=False)
     return Change(
