@@ -63,7 +63,7 @@ class RecordReads(Protocol):
         """Return turns that have not ended, newest first; with `before` only those that began before that open turn."""
 
     async def turns(self, query: TurnQuery) -> ListPage[TurnRow]:
-        """Return a list of turns, newest first. It is for display, not for decisions: see `ListPage.as_of`."""
+        """Return a list of turns, newest first. A decision needs `complete_turns`, because a list may lag."""
 
     async def episodes(self, limit: int, before: EpisodeMark | None = None) -> ListPage[EpisodeRow]:
         """Return the most recently used episodes, newest first."""
