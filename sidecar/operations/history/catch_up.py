@@ -17,7 +17,7 @@ from sidecar.operations.first_result import FirstResult
 from sidecar.operations.history.capture import FIRST_WAIT, LONGEST_WAIT, HistoryCapture, history_on_record
 from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.operations.ports import Clock
-from sidecar.operations.record.ports import RecordReads
+from sidecar.operations.record.ports import RecordReads, UnreadableTurn
 from sidecar.operations.record.timed_access import complete_turns
 from sidecar.operations.rules import HistoryRules
 
@@ -79,7 +79,11 @@ class HistoryCatchUp:
                 kept[episode] = {turn.turn_id: True for turn in contents.turns}
             if row.turn_id in kept[episode]:
                 continue
-            stored = await self._record.turn(row.turn_id)
+            try:
+                stored = await self._record.turn(row.turn_id)
+            except UnreadableTurn as why:  # the other turns must not wait for a sidecar that can read it
+                self._captures.note_unreadable(row.turn_id, why)
+                continue
             history = history_on_record(stored) if stored else None
             if history is not None:
                 await self._captures.again(history)
