@@ -17,9 +17,9 @@ MAX_REFUSAL_BYTES: Final = 4096
 GZIP: Final = 31
 """`wbits` for a stream with a gzip header and checksum."""
 LARGEST_PART: Final = 64 * 1024
-"""Bytes that are unpacked in one go."""
+"""The most bytes that are decompressed at a time."""
 PIECES_AT_ONCE: Final = 64
-"""Between two turns of the event loop; a piece takes some 20 us."""
+"""Pieces between two yields to the event loop; a piece takes about 20 µs."""
 FEW_PIECES: Final = 1024
 """Of any size; beyond them, a body may have one piece for each `SMALL_PIECE` bytes."""
 SMALL_PIECE: Final = 256
@@ -27,7 +27,7 @@ REFUSALS: Final = {
     (400, "missing_principal"): RefusalKind.MISSING_PRINCIPAL,
     (403, "principal_mismatch"): RefusalKind.PRINCIPAL_MISMATCH,
 }
-"""HTTP status and `code` of what a data service may refuse. Source: PC2-D-32, PC2-D-33."""
+"""HTTP status and `code` of the refusals of a data service. Source: PC2-D-32, PC2-D-33."""
 
 
 class Unreadable(Exception):
@@ -41,7 +41,7 @@ class _Refusal(msgspec.Struct, frozen=True):
 async def reply_of(response: httpcore.Response, max_bytes: int) -> EnricherReply:
     """Return the envelope, unopened, or why there is none.
 
-    Any status but 200 and the two refusals is `UNAVAILABLE`, redirects too.
+    Any status except 200 and the two refusals means `UNAVAILABLE`, also a redirect.
     """
     if response.status == OK:
         body = await body_of_response(response, max_bytes)
@@ -88,7 +88,7 @@ def _header(response: httpcore.Response, name: bytes) -> bytes:
 
 
 async def in_slices(pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """Yield the pieces of a body, and give the event loop a turn now and then: one chunk can be one byte.
+    """Yield the pieces of a body, and yield to the event loop from time to time: a chunk can be a single byte.
 
     Raises:
         Unreadable: there are too many pieces for so few bytes.
@@ -111,10 +111,10 @@ class Gunzip:
         self._stream = zlib.decompressobj(wbits=GZIP)
 
     def parts(self, piece: bytes) -> Iterator[bytes]:
-        """Yield what `piece` unpacks to, at most `LARGEST_PART` bytes at a time and only as far as it is asked for.
+        """Yield the decompressed content of `piece`, lazily and at most `LARGEST_PART` bytes at a time.
 
         Raises:
-            Unreadable: it is not gzip, or comes after the end of the stream.
+            Unreadable: the piece is not gzip, or follows the end of the stream.
         """
         left = piece
         while left:
@@ -129,5 +129,5 @@ class Gunzip:
 
     @property
     def complete(self) -> bool:
-        """Whether the stream came to its own end."""
+        """Whether the end of the stream was reached."""
         return self._stream.eof

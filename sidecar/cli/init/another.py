@@ -21,7 +21,7 @@ NEW_FILES: Final[Mapping[str, str]] = {
     "tests/test_{module}.py": "test.py",
     "{module}_agent.py": "agent.py",
 }
-"""Template of each file that must not be there yet."""
+"""The template of each new file. None of these files may exist."""
 
 Load = Callable[[Path], LoadedCatalogue]
 """Reads the definitions below a folder."""
@@ -29,7 +29,7 @@ Load = Callable[[Path], LoadedCatalogue]
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What was changed, as paths in the folder.
+    """The changes, as paths in the folder.
 
     Attributes:
         written: new files.
@@ -41,7 +41,7 @@ class Added:
 
 
 def add_sub_agent(name: str, folder: Path, orchestrator: str, load: Load) -> Added:
-    """Add the sub-agent `name`; nothing is changed if anything is in its way, or if the result would be invalid.
+    """Add the sub-agent `name`; nothing is changed if a file exists already, or if the result would be invalid.
 
     Args:
         name: id of the sub-agent.

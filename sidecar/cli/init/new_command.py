@@ -36,7 +36,7 @@ def add_new(group: typer.Typer, load: "Callable[[Path, int], LoadedCatalogue]") 
 
         Written: prompt blocks, runner host, test. Changed: agent_config.yaml, sidecar.toml, the cases in evals.
 
-        The sub-agent begins at `dev`, so its first users come by a promotion.
+        The sub-agent begins in `dev`; it serves users after a promotion.
 
         Example: `sidecar subagent new weather`.
 

@@ -22,7 +22,7 @@ from subagents.history.v1 import history_pb2_grpc
 BOOT_SECRET_KEY: Final = "x-subagents-boot-secret"  # noqa: S105  the name of the header, not a secret
 PATIENCE: Final = timedelta(seconds=10)
 MOST_FAILURES: Final = 5
-"""In a row, before a watch is given up."""
+"""The most failures in a row before a watch ends."""
 FIRST_PAUSE: Final = 0.25
 PAGE: Final = 200
 HOW_TO_FIND: Final = (
@@ -33,7 +33,7 @@ HOW_TO_FIND: Final = (
 
 @unique
 class RecordExit(IntEnum):
-    """What the commands that show turns end with; the last three are numbers of sysexits.h."""
+    """Exit codes of the commands that show turns; the last three are numbers of sysexits.h."""
 
     OK = 0
     NOT_FOUND = 1
@@ -44,12 +44,12 @@ class RecordExit(IntEnum):
 
 
 WORTH_ANOTHER_TRY: Final = (RecordExit.UNAVAILABLE, RecordExit.INTERNAL)
-"""A sidecar that stops ends its streams with either."""
+"""The codes with which a stopping sidecar ends its streams."""
 
 
 @dataclass(frozen=True, slots=True)
 class SidecarAddress:
-    """Which sidecar. `target` as gRPC names it; the secret is what it wrote to its `boot_secret_file`."""
+    """The address of a sidecar. `target` is a gRPC target; the secret is the content of its `boot_secret_file`."""
 
     target: str
     boot_secret_file: Path | None
@@ -59,7 +59,7 @@ class RecordUnavailable(Exception):
     """There is nothing to show; the message says why and what to do.
 
     Attributes:
-        reason: of `ErrorInfo`; empty if the sidecar did not say.
+        reason: the reason in `ErrorInfo`; empty if there is none.
     """
 
     def __init__(self, message: str, code: RecordExit, reason: str = "") -> None:
@@ -72,8 +72,8 @@ class RecordClient(AbstractContextManager["RecordClient"]):
     """One connection to one sidecar.
 
     Args:
-        where: which one.
-        pause: waits some seconds between two tries.
+        where: the sidecar.
+        pause: waits between two attempts, for a number of seconds.
 
     Raises:
         CannotSee: by every method, and here if the secret cannot be read.
@@ -98,7 +98,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         self._channel.close()
 
     def turns(self, request: pb.ListTurnsRequest, most: int) -> tuple[list[Any], datetime | None]:
-        """Return up to `most` turns, newest first, over as many pages as it takes, and as of when they are."""
+        """Return up to `most` turns, newest first, over several pages; and the time up to which they are complete."""
         return self._pages(self._stub.ListTurns, request, "turns", most)
 
     def turn(self, turn_id: str, child_ids: Sequence[str] = ()) -> pb.GetTurnResponse:
@@ -112,7 +112,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         return answer
 
     def episodes(self, most: int) -> tuple[list[Any], datetime | None]:
-        """Return the episodes used last, and as of when they are."""
+        """Return the episodes used last, and the time up to which the list is complete."""
         return self._pages(self._stub.ListEpisodes, pb.ListEpisodesRequest(), "episodes", most)
 
     def episode(self, request: pb.ReadEpisodeRequest) -> pb.ReadEpisodeResponse:
@@ -174,7 +174,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
 
 
 def _as_of(answer: Any) -> datetime | None:
-    """Return as of when a list is; None if it is as of now."""
+    """Return the time up to which a list is complete; None: now."""
     return answer.as_of.ToDatetime(UTC) if answer.HasField("as_of") else None
 
 
