@@ -75,7 +75,7 @@ def status_lines(status: Status) -> Iterator[TextLine]:
     yield from ([Part(f"  not ready: {clean(each)}", "red")] for each in process.blockers)
     yield [Part(f"open turns: {process.open_turns}, calls in flight: {process.calls_in_flight}, this one included")]
     if process.pending_kills:
-        yield [Part(f"kills that hold here and are not on record yet: {process.pending_kills}", "yellow")]
+        yield [Part(f"kills that are in effect here and not recorded yet: {process.pending_kills}", "yellow")]
     yield from ([Part(f"attention: {clean(each)}", "yellow")] for each in process.attention)
     if status.replicas is not None:
         yield _replica_line(status.replicas)
@@ -151,7 +151,7 @@ def _replica_line(answer: Any) -> TextLine:
 def _slot_lines(status: Status) -> Iterator[TextLine]:
     slots = status.rollouts.slots
     if not slots:
-        yield [Part("no rollout is recorded: the loaded configuration has no sub-agent")]
+        yield [Part("no rollout is recorded, because the loaded configuration has no sub-agent")]
         return
     yield from columns(HEADER, [_row(each) for each in slots])
     yield []
