@@ -79,7 +79,7 @@ def answer_of(ops_address: str, patience: float) -> tuple[int, str]:
     head, _, body = answer.partition(b"\r\n\r\n")
     version, _, rest = head.partition(b" ")
     if not version.startswith(b"HTTP/1.") or not rest[:3].isdigit():
-        raise ValueError("what answers there speaks no HTTP")
+        raise ValueError("the answer is not HTTP")
     return int(rest[:3]), body.decode("utf-8", "replace").strip()
 
 

@@ -126,5 +126,5 @@ def _refuse_beyond_limits(tools: TokenTools, config: Path, key_id: str, role: Ro
 def _length(text: str) -> timedelta:
     found = LENGTH.match(text)
     if found is None:
-        raise ValueError(f"--for {text[:20]!r} is no length of time; write e.g. 90s, 15m or 1h")
+        raise ValueError(f"--for {text[:20]!r} is not a duration; write e.g. 90s, 15m or 1h")
     return timedelta(seconds=int(found[1]) * UNITS[found[2]])

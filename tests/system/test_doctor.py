@@ -153,7 +153,7 @@ MISTAKES: Final = {
         "sockets", "lets others in (mode 0755)", lambda folder: (folder / "dispatch").mkdir(mode=0o755)
     ),
     "a file that is no socket": Mistake(
-        "sockets", "a file that is no socket", lambda folder: (private(folder / "agents") / "sidecar.sock").touch()
+        "sockets", "a file, not a socket", lambda folder: (private(folder / "agents") / "sidecar.sock").touch()
     ),
     "a secret that others may read": Mistake("files", "may be read by others (mode 0644)", secret_for_others),
     "a missing key file": Mistake("files", "k1 cannot be read: No such", more='[keys.files]\nk1 = "{folder}/k1"\n'),
@@ -178,7 +178,7 @@ MISTAKES: Final = {
         lambda folder: (private(folder / "record") / "record.sqlite").write_bytes(b"no database" * 500),
     ),
     "a record that is forgotten": Mistake(
-        "record", "everything is forgotten", old="[record.sqlite]", new='[record]\ndatabase = "memory"\n[record.sqlite]'
+        "record", "the record is lost", old="[record.sqlite]", new='[record]\ndatabase = "memory"\n[record.sqlite]'
     ),
 }
 

@@ -46,7 +46,7 @@ def add_dev(
         missing = [name for name in (SETTINGS, consumer) if name and not (folder / name).is_file()]
         if missing:
             typer.echo(
-                f"{folder / missing[0]} is not there; give a folder that `sidecar init` wrote, with --dir", err=True
+                f"{folder / missing[0]} does not exist; give a folder that `sidecar init` wrote, with --dir", err=True
             )
             raise typer.Exit(EX_USAGE)
         os.chdir(folder)

@@ -138,7 +138,7 @@ class DevSession:
         if Path(SETTINGS) in changed or (self._ended(SIDECAR) and changed - scripts):
             concerned.add(SIDECAR)
         what = ", ".join(sorted(str(path) for path in changed if path.is_file() or path not in now)) or "files"
-        said = f"; starting again: {', '.join(sorted(concerned))}" if concerned else ""
+        said = f"; restarting: {', '.join(sorted(concerned))}" if concerned else ""
         self._say("dev", f"changed: {what}{said}")
         for name in sorted(concerned):
             if name in self._children:
@@ -189,8 +189,8 @@ class DevSession:
         if child.stopping or (is_consumer and code == 0):
             return
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-        next_step = "" if is_consumer else "; it starts again when its files change"
-        self._say(child.name, f"ended with {how}{next_step}; whole output: {child.log}", "red")
+        next_step = "" if is_consumer else "; it restarts when its files change"
+        self._say(child.name, f"ended with {how}{next_step}; complete output: {child.log}", "red")
 
     def _say(self, name: str, text: str, style: str = "") -> None:
         self._screen.show([[Part(f"{name} | ", "cyan"), Part(clean(text), style)]])

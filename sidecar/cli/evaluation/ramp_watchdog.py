@@ -125,7 +125,7 @@ def verdict_on(ramp: evidence_pb2.RampEvidence, rules: Rules) -> RampVerdict:
 
 def _gaps(ramp: evidence_pb2.RampEvidence) -> Iterator[str]:
     if ramp.facts_behind:
-        yield f"the evidence is not complete: {ramp.facts_behind} facts are not counted yet; the next look continues"
+        yield f"the evidence is not complete: {ramp.facts_behind} facts are not counted yet; the next round continues"
     if ramp.unreadable_turns:
         yield f"{ramp.unreadable_turns} turns cannot be read; see the log of the sidecar"
     if ramp.is_full:

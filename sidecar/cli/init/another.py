@@ -65,7 +65,7 @@ def add_sub_agent(name: str, folder: Path, orchestrator: str, load: Load) -> Add
     }
     taken = [path for path in new if (folder / path).exists() or (folder / path).is_symlink()]
     if taken:
-        raise ScaffoldError(f"{folder / taken[0]} is there already; choose another name, or move it away")
+        raise ScaffoldError(f"{folder / taken[0]} exists already; choose another name, or move it away")
     _write(folder, new, changed, lambda: load(folder / config))
     return Added(tuple(new), tuple(changed))
 
@@ -73,7 +73,7 @@ def add_sub_agent(name: str, folder: Path, orchestrator: str, load: Load) -> Add
 def _settings_of(folder: Path) -> tuple[str, str]:
     if not (folder / SETTINGS).is_file():
         raise ScaffoldError(
-            f"{folder / SETTINGS} is not there; run this in a folder that `sidecar init` wrote, or name it with --dir"
+            f"{folder / SETTINGS} does not exist; run this in a folder that `sidecar init` wrote, or name it with --dir"
         )
     text = _text(folder, SETTINGS)
     try:

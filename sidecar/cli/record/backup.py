@@ -23,7 +23,7 @@ def add_backup(app: typer.Typer, settings_of: SettingsOf, back_up: BackUp) -> No
 
     @app.command(name="backup")
     def command(
-        file: Annotated[Path, typer.Argument(help="The new file; one that is there is never replaced.")],
+        file: Annotated[Path, typer.Argument(help="The new file; an existing file is never replaced.")],
         config: Config = None,
     ) -> None:
         """Copy the record in its present state to a file, while the sidecar serves. SQLite only.

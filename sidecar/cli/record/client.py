@@ -26,7 +26,7 @@ MOST_FAILURES: Final = 5
 FIRST_PAUSE: Final = 0.25
 PAGE: Final = 200
 HOW_TO_FIND: Final = (
-    "start one with `sidecar serve --config sidecar.toml`, or say where it is with --config, or with --target and "
+    "start one with `sidecar serve --config sidecar.toml`, or give its address with --config, or with --target and "
     "--boot-secret-file"
 )
 
@@ -164,10 +164,10 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         if problem.reason != "UNKNOWN_TURN":
             return problem
         newest = [row.turn_id for row in self.turns(pb.ListTurnsRequest(), 5)[0]]
-        advice = f"the newest turns: {', '.join(newest)}" if newest else "no turn is on record yet"
+        advice = f"the newest turns: {', '.join(newest)}" if newest else "no turn is recorded yet"
         return RecordUnavailable(
-            f"nothing is on record of turn {turn_id}; {advice}; `sidecar turns` lists more. A turn is on record from "
-            "its first dispatch on, or from its end",
+            f"turn {turn_id} is not recorded; {advice}; `sidecar turns` lists more. A turn is recorded from "
+            "its first dispatch, or from its end",
             problem.code,
             problem.reason,
         )
@@ -202,10 +202,10 @@ def _problem(error: Any, where: SidecarAddress) -> RecordUnavailable:
     if code is grpc.StatusCode.UNAVAILABLE and not reason:
         return RecordUnavailable(f"no sidecar answers at {where.target}: {HOW_TO_FIND}", RecordExit.UNAVAILABLE)
     if code is grpc.StatusCode.UNIMPLEMENTED:
-        return RecordUnavailable(f"what answers at {where.target} is no sidecar, or an older one", RecordExit.INTERNAL)
+        return RecordUnavailable(f"the server at {where.target} is no sidecar, or an older one", RecordExit.INTERNAL)
     if code is grpc.StatusCode.UNAUTHENTICATED:
         return RecordUnavailable(
-            f"the sidecar at {where.target} did not take the boot secret: {said}; its file is server.boot_secret_file "
+            f"the sidecar at {where.target} refused the boot secret: {said}; its file is server.boot_secret_file "
             "of the sidecar's settings (--config, or --boot-secret-file)",
             RecordExit.NOT_ALLOWED,
             reason,
@@ -218,7 +218,7 @@ def _problem(error: Any, where: SidecarAddress) -> RecordUnavailable:
         grpc.StatusCode.RESOURCE_EXHAUSTED: RecordExit.UNAVAILABLE,
         grpc.StatusCode.PERMISSION_DENIED: RecordExit.NOT_ALLOWED,
     }.get(code, RecordExit.INTERNAL)
-    return RecordUnavailable(f"the sidecar at {where.target} says: {said} ({reason or code.name})", exit_code, reason)
+    return RecordUnavailable(f"the sidecar at {where.target}: {said} ({reason or code.name})", exit_code, reason)
 
 
 def _reason(error: Any) -> str:

@@ -41,10 +41,10 @@ def as_lines(report: "BackfillReport") -> str:
     untold = report.troubles.total() - len(report.findings)
     if untold:
         lines.append(f"... and {untold} more")
-    kept = "would be kept" if report.dry_run else "kept"
+    kept = "would be stored" if report.dry_run else "stored"
     lines.append(
         f"{report.lines} lines: {report.turns} turns {kept} ({report.tagged} with a sub-agent, "
-        f"{report.components} components), {report.already} were there already, {report.left_out} left out"
+        f"{report.components} components), {report.already} existed already, {report.left_out} omitted"
     )
     lines += [f"  {trouble}: {times}" for trouble, times in sorted(report.troubles.items())]
     return "\n".join(lines) + "\n"

@@ -19,7 +19,7 @@ Rebuild = Callable[[Settings, Progress], int]
 
 def add_projection(app: typer.Typer, settings_of: Callable[[Path | None], Settings], rebuild: Rebuild) -> None:
     """Add the command."""
-    group = PlainTyper(help="The projection: rows for lists, derived from the record.", no_args_is_help=True)
+    group = PlainTyper(help="The lists of turns and episodes, derived from the record.", no_args_is_help=True)
     app.add_typer(group, name="projection")
 
     @group.callback()
@@ -44,7 +44,7 @@ def add_projection(app: typer.Typer, settings_of: Callable[[Path | None], Settin
             if as_json:
                 typer.echo(json.dumps({"facts": taken, "left": left, "done": False}))
             else:
-                typer.echo(f"{taken} facts taken, {left} left", err=True)
+                typer.echo(f"{taken} facts processed, {left} left", err=True)
 
         facts = carried_out(lambda: rebuild(settings_of(config), progress))
         typer.echo(json.dumps({"facts": facts, "left": 0, "done": True}) if as_json else f"rebuilt from {facts} facts")

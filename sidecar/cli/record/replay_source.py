@@ -42,4 +42,4 @@ def exported(target: str, boot_secret_file: Path, turn_id: str) -> bytes:
             return "".join(piece.document_json for piece in pieces).encode()
         except grpc.RpcError as error:
             said: Any = error  # every such error is a `grpc.Call`, too
-            raise CannotReplay(f"the sidecar at {target} says: {said.details()} ({said.code().name})") from None
+            raise CannotReplay(f"the sidecar at {target} answers: {said.details()} ({said.code().name})") from None
