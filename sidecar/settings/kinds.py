@@ -9,7 +9,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 NOT_READ: Final = object()
-"""Stands for a value that could not be read."""
+"""Marks a value that could not be read."""
 INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
 DIGITS_AT_MOST: Final = 100
 YES: Final = frozenset({"true", "1", "yes", "on"})

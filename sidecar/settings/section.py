@@ -70,7 +70,9 @@ class Section:
 
     def __init_subclass__(cls) -> None:
         """Collect the settings of the class. The default of a setting becomes an attribute of the class."""
-        found: dict[str, Setting] = dict(cls.SETTINGS)  # those of a section that it extends
+        found: dict[str, Setting] = {}
+        for base in reversed(cls.__mro__[1:]):  # those of the sections that it extends
+            found |= vars(base).get("SETTINGS", {})
         for name, kind in cls.__annotations__.items():
             if name == "SETTINGS":
                 continue
