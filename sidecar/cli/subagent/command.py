@@ -13,7 +13,6 @@ import typer
 from sidecar.cli.parameters.moments import moment_of
 from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.cli.record.turn_commands import SettingsOf, given_by
-from sidecar.cli.subagent.flag_command import add_flag
 from sidecar.cli.subagent.options import (
     ERASE_EXIT_CODES,
     EX_USAGE,
@@ -36,11 +35,10 @@ from sidecar.cli.subagent.options import (
     token_in,
 )
 from sidecar.cli.subagent.output.parsing import basis_points
-from sidecar.cli.subagent.status_command import add_status
-from sidecar.cli.subagent.step_commands import add_steps
 
 if TYPE_CHECKING:
     from sidecar.cli.validate.checkouts import Checkouts
+    from sidecar.core.definitions.resolve import LoadedCatalogue
 
 NOWHERE: Final = "unix:/nowhere"
 """Target of a command that contacts no sidecar."""
@@ -65,9 +63,10 @@ def add_subagent(
     environment: FromEnvironment,
     checkouts: "Callable[[], Checkouts]",
     erase_offline: Callable[..., Any],
+    load: "Callable[[Path, int], LoadedCatalogue]",
     requested: str = "",
-) -> typer.Typer:
-    """Add the commands; return the group `subagent`.
+) -> None:
+    """Add the commands of the group `subagent`, and those of operators beside it.
 
     Args:
         app: the command line.
@@ -75,8 +74,8 @@ def add_subagent(
         environment: defaults of token and target.
         checkouts: reads checkouts of the configuration repository.
         erase_offline: erases in a record that no sidecar has open; takes settings, options and `preview`.
-        requested: the command's name. For any other of these commands `decommission` is not there: it loads more than
-            all of them.
+        load: reads the definitions below a folder.
+        requested: the command's name. Once it is there, no more are added, because each module costs time to load.
     """
     group = PlainTyper(no_args_is_help=True, help="Show and change the rollout of sub-agents.", epilog=EXIT_CODES)
     app.add_typer(group, name="subagent")
@@ -84,15 +83,42 @@ def add_subagent(
     place = place_of_operators(settings_of, environment)
     placed = given_by(place, "at")
     _add_reading(group, placed)
+    if requested not in _names(group):
+        _add_status(app, placed)
+        _add_erase(app, settings_of, place, erase_offline)
+    if requested not in _names(group, app):
+        _add_changing(group, placed, checkouts, requested)
+    if requested not in _names(group, app):
+        _add_new(group, load)
+
+
+def _names(*apps: typer.Typer) -> set[str | None]:
+    commands = {each.name for app in apps for each in app.registered_commands}
+    return commands | {each.name for app in apps for each in app.registered_groups}
+
+
+def _add_status(app: typer.Typer, placed: Placed) -> None:
+    from sidecar.cli.subagent.status_command import add_status  # noqa: PLC0415  loaded for its own commands only
+
+    add_status(app, placed)
+
+
+def _add_changing(group: typer.Typer, placed: Placed, checkouts: "Callable[[], Checkouts]", requested: str) -> None:
+    from sidecar.cli.subagent.flag_command import add_flag  # noqa: PLC0415  the same holds
+    from sidecar.cli.subagent.step_commands import add_steps  # noqa: PLC0415  the same holds
+
     steps = add_steps(group, placed)
     add_flag(group, placed)
-    add_status(app, placed)
-    _add_erase(app, settings_of, place, erase_offline)
-    if requested not in {each.name for each in (*group.registered_commands, *app.registered_commands)}:
-        from sidecar.cli.subagent.decommission_command import add_decommission  # noqa: PLC0415  as said above
+    if requested not in _names(group):
+        from sidecar.cli.subagent.decommission_command import add_decommission  # noqa: PLC0415  the same holds
 
         add_decommission(group, placed, steps, checkouts)
-    return group
+
+
+def _add_new(group: typer.Typer, load: "Callable[[Path, int], LoadedCatalogue]") -> None:
+    from sidecar.cli.init.new_command import add_new  # noqa: PLC0415  the same holds
+
+    add_new(group, load)
 
 
 def place_of_operators(settings_of: SettingsOf, environment: FromEnvironment) -> Callable[..., Open]:
