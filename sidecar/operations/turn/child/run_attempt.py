@@ -204,6 +204,8 @@ class Attempt:
 
     async def _consume(self, request: RunRequest) -> None:
         """Read the runner's events. This is the boundary to foreign code: no exception of a runner passes it."""
+        if self.span is not None:
+            self.span.enter()
         try:
             await self._read(request)
         except InvalidResult as broken:
