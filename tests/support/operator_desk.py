@@ -22,7 +22,6 @@ from sidecar.cli.subagent.command import FromEnvironment, add_subagent
 from sidecar.cli.subagent.step_target import StepOptions
 from sidecar.cli.subagent.views import OperatorCommands
 from sidecar.cli.validate.checkouts import Checkouts
-from sidecar.core.definitions.resolve import LoadedCatalogue
 from sidecar.settings import Settings
 from tests.support.operators import OperatedSidecar
 
@@ -104,10 +103,6 @@ def _no_record(*_: object, preview: bool) -> None:
     raise AssertionError(f"there is no record to erase in, preview: {preview}")
 
 
-def _no_definitions(folder: Path, max_sub_agents: int) -> LoadedCatalogue:
-    raise AssertionError(f"there are no definitions in {folder}, at most {max_sub_agents}")
-
-
 def typed(
     *arguments: str, token: str = "", target: str = "", settings: Settings | None = None, group: str = "subagent"
 ) -> tuple[int, str]:
@@ -119,6 +114,6 @@ def typed(
         raise typer.Exit(78) if settings is None else AssertionError
 
     environment = FromEnvironment(token=lambda: token, target=lambda: target)
-    add_subagent(app, settings_of, environment, lambda: Checkouts(patch_of, look), _no_record, _no_definitions)
+    add_subagent(app, settings_of, environment, lambda: Checkouts(patch_of, look), _no_record)
     result = CliRunner().invoke(app, [*group.split(), *arguments])
     return result.exit_code, result.output

@@ -38,7 +38,6 @@ from sidecar.cli.subagent.output.parsing import basis_points
 
 if TYPE_CHECKING:
     from sidecar.cli.validate.checkouts import Checkouts
-    from sidecar.core.definitions.resolve import LoadedCatalogue
 
 NOWHERE: Final = "unix:/nowhere"
 """Target of a command that contacts no sidecar."""
@@ -63,10 +62,9 @@ def add_subagent(
     environment: FromEnvironment,
     checkouts: "Callable[[], Checkouts]",
     erase_offline: Callable[..., Any],
-    load: "Callable[[Path, int], LoadedCatalogue]",
     requested: str = "",
-) -> None:
-    """Add the commands of the group `subagent`, and those of operators beside it.
+) -> typer.Typer:
+    """Add the commands; return the group `subagent`.
 
     Args:
         app: the command line.
@@ -74,7 +72,6 @@ def add_subagent(
         environment: defaults of token and target.
         checkouts: reads checkouts of the configuration repository.
         erase_offline: erases in a record that no sidecar has open; takes settings, options and `preview`.
-        load: reads the definitions below a folder.
         requested: the command's name. Once it is there, no more are added, because each module costs time to load.
     """
     group = PlainTyper(no_args_is_help=True, help="Show and change the rollout of sub-agents.", epilog=EXIT_CODES)
@@ -83,24 +80,20 @@ def add_subagent(
     place = place_of_operators(settings_of, environment)
     placed = given_by(place, "at")
     _add_reading(group, placed)
-    if requested not in _names(group):
-        _add_status(app, placed)
+    if requested not in names_in(group):
+        from sidecar.cli.subagent.status_command import add_status  # noqa: PLC0415  loaded for its own commands only
+
+        add_status(app, placed)
         _add_erase(app, settings_of, place, erase_offline)
-    if requested not in _names(group, app):
+    if requested not in names_in(group, app):
         _add_changing(group, placed, checkouts, requested)
-    if requested not in _names(group, app):
-        _add_new(group, load)
+    return group
 
 
-def _names(*apps: typer.Typer) -> set[str | None]:
+def names_in(*apps: typer.Typer) -> set[str | None]:
+    """Return the names of the commands and groups that are there."""
     commands = {each.name for app in apps for each in app.registered_commands}
     return commands | {each.name for app in apps for each in app.registered_groups}
-
-
-def _add_status(app: typer.Typer, placed: Placed) -> None:
-    from sidecar.cli.subagent.status_command import add_status  # noqa: PLC0415  loaded for its own commands only
-
-    add_status(app, placed)
 
 
 def _add_changing(group: typer.Typer, placed: Placed, checkouts: "Callable[[], Checkouts]", requested: str) -> None:
@@ -109,16 +102,10 @@ def _add_changing(group: typer.Typer, placed: Placed, checkouts: "Callable[[], C
 
     steps = add_steps(group, placed)
     add_flag(group, placed)
-    if requested not in _names(group):
+    if requested not in names_in(group):
         from sidecar.cli.subagent.decommission_command import add_decommission  # noqa: PLC0415  the same holds
 
         add_decommission(group, placed, steps, checkouts)
-
-
-def _add_new(group: typer.Typer, load: "Callable[[Path, int], LoadedCatalogue]") -> None:
-    from sidecar.cli.init.new_command import add_new  # noqa: PLC0415  the same holds
-
-    add_new(group, load)
 
 
 def place_of_operators(settings_of: SettingsOf, environment: FromEnvironment) -> Callable[..., Open]:

@@ -238,8 +238,7 @@ class Attempt:
             self._keep_end(error)
             raise
         finally:
-            close = getattr(events, "aclose", None)
-            if close is not None:
+            if (close := getattr(events, "aclose", None)) is not None:
                 await close()
 
     async def _read_to_the_end(self, events: AsyncIterator[RunnerEvent]) -> None:
