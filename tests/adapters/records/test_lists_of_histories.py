@@ -33,7 +33,6 @@ from sidecar.operations.record.lists import TurnListReader
 from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.projection_ports import Projection
 from sidecar.operations.record.projector import Projector, ProjectorTiming
-from subagents_errors import CallFailure
 from tests.support.journal_drafts import BEGIN
 from tests.support.second_place import a_signer
 from tests.unit.journal.lives import Life
@@ -51,7 +50,6 @@ QUERIES = (
     TurnQuery(before=(BEGIN + timedelta(days=1), TurnId("")), limit=4),
     TurnQuery(outcome=Outcome.SUCCEEDED, limit=5),
     TurnQuery(outcome=Outcome.FAILED, definition=DefinitionId("shop"), limit=1000),
-    TurnQuery(reason=CallFailure.RUNNER_FAILED, limit=1000),
     TurnQuery(since=BEGIN + timedelta(hours=1), until=BEGIN + timedelta(days=2), limit=1000),
 )
 

@@ -1,6 +1,5 @@
 """What the console shows of a real sidecar, over HTTP, and what its forms do."""
 
-import asyncio
 import html
 import re
 from datetime import UTC, datetime, timedelta
@@ -8,14 +7,13 @@ from typing import Final
 
 from sidecar.cli.console.rates import Samples, quantile
 from sidecar.observability.recorder import MeasuringRecorder
-from sidecar.policy.lifecycle import Verdict
 from subagents.admin.v1 import admin_pb2
 from subagents.dispatch.v1 import outcome_pb2
 from subagents.errors.v1 import error_reason_pb2
 from subagents.history.v1 import history_pb2, history_pb2_grpc
 from subagents.lifecycle.v1 import reading_pb2
 from tests.support.console_visits import a_console
-from tests.support.fake_runner import raises, waits_for
+from tests.support.fake_runner import raises
 from tests.support.operators import OperatedSidecar, an_operated_sidecar
 from tests.support.requirement import requirement
 
@@ -125,59 +123,6 @@ async def test_pause_rollback_and_kill_want_what_the_command_line_wants() -> Non
     assert (before, after) == (reading_pb2.LIFECYCLE_STATE_PROMOTE, reading_pb2.LIFECYCLE_STATE_ROLLBACK)
 
 
-async def test_a_gate_is_overridden_and_a_ramp_taken_down_and_flags_retired_from_the_board() -> None:
-    """Each form asks for what the command line asks for, shows its plan, and is offered where it makes sense only."""
-    async with an_operated_sidecar() as bench, a_console(bench) as visitor:
-        bench.clock.time = datetime.now(UTC)
-        await bench.promoted(ramp=2500)
-        await visitor.sign_in(bench.token())
-        before = words((await visitor.get("/board/shop")).text)
-        bench.gates.say["pre_ramp"] = Verdict.FAIL
-        failed = await visitor.take(await path_of(bench, "ramp"), percent="50", reason="more")
-        offered = words((await visitor.get("/board/shop")).text)
-        permission = {"gate": "pre_ramp", "percent": "50", "until": "1h", "reason": "a flaky check"}
-        unknown = await visitor.take(await path_of(bench, "override"), **permission | {"gate": "pre_full"})
-        checked = words((await visitor.take(await path_of(bench, "override"), **permission, do="check")).text)
-        await visitor.take(await path_of(bench, "override"), **permission)
-        raised = await visitor.take(await path_of(bench, "ramp"), percent="50", reason="more")
-        await bench.step("SetRamp", ramp_basis_points=10_000)
-        unconfirmed = await visitor.take(await path_of(bench, "retire-flags"), reason="proven")
-        retired = words((await visitor.take(await path_of(bench, "retire-flags"), reason="proven", confirmed="1")).text)
-        nameless = await visitor.take(await path_of(bench, "ramp-down"), reason="it hurts")
-        down = await visitor.take(await path_of(bench, "ramp-down"), reason="it hurts", breach="b-1")
-        (definition,) = (await bench.status()).definitions
-
-    assert ["Override a gate" in page for page in (before, offered)] == [False, True]
-    assert "GATE_FAILED" in failed.text
-    assert ALERT.findall(unknown.text) == ["Choose a gate whose last answer was a fail."]
-    assert "Plan: override one fail of pre_ramp for the step from 25 % to 50 %, until" in checked
-    assert "live 50 %" in words(raised.text)
-    assert ALERT.findall(unconfirmed.text) == ["Confirm what the step does."]
-    assert "it does nothing any more" in retired
-    assert ALERT.findall(nameless.text) == ["Give the id of the breach, as the monitoring system reports it."]
-    assert "0 %" in words(down.text)
-    assert (definition.ramp_basis_points, definition.breach.breach_id) == (0, "b-1")
-
-
-async def test_mode_and_ramp_curve_of_a_slot_are_declared_from_the_board() -> None:
-    """One of them may be left as it is; a curve that cannot be read is said."""
-    async with an_operated_sidecar() as bench, a_console(bench) as visitor:
-        await bench.promoted(ramp=2500)
-        await visitor.sign_in(bench.token())
-        path = await path_of(bench, "configure")
-        nothing = await visitor.take(path, reason="plan")
-        wrong = await visitor.take(path, curve="5,many", reason="plan")
-        await visitor.take(path, curve="25,50,100", reason="plan")
-        curve = list((await bench.status()).curve_basis_points)
-        await visitor.take(path, mode="full", reason="plan")
-        after = await bench.status()
-
-    assert ALERT.findall(nothing.text) == ["Give a mode, a ramp curve, or both."]
-    assert "is not a percentage" in ALERT.findall(wrong.text)[0]
-    assert (curve, list(after.curve_basis_points)) == ([2500, 5000, 10_000], [2500, 5000, 10_000])
-    assert after.mode == reading_pb2.ROLLOUT_MODE_FULL
-
-
 async def test_while_the_store_is_away_the_view_of_the_sidecar_is_shown_as_that_and_a_kill_works() -> None:
     """The form of a kill reads nothing, and its answer says what it has reached."""
     async with an_operated_sidecar() as bench, a_console(bench) as visitor:
@@ -268,69 +213,6 @@ async def test_now_says_what_needs_attention_and_whose_clock_is_wrong() -> None:
 
     assert re.search(r"takes turns the record is slow: its last append took 1\.2 s its clock is 30\d s behind", behind)
     assert "its clock" not in right
-
-
-async def test_turns_are_searched_by_time_and_a_wrong_time_is_said() -> None:
-    """And a user who has none has none."""
-    async with an_operated_sidecar() as bench, a_console(bench) as visitor:
-        await bench.promoted(ramp=9999)
-        await bench.sidecar.dispatch(await bench.sidecar.bind(principal="user-20"), "ask_shop")
-        await visitor.sign_in(bench.token())
-        found = [
-            "turn-1" in (await visitor.get(f"/turns?{query}")).text
-            for query in ("slot=shop", "user=user-20", "user=nobody", "outcome=failed", "definition=shop&state=open")
-        ]
-        wrong = [(await visitor.get(f"/turns?{query}")).text for query in ("since=soon", "reason=tired")]
-
-    assert found == [True, True, False, False, True]
-    assert ["is no time" in wrong[0], "no call ends with TIRED" in wrong[1]] == [True, True]
-
-
-async def test_a_reason_finds_its_turns_however_many_others_there_are() -> None:
-    """The sidecar searches: a page of turns has 50 rows, and the one that failed is older than all of these."""
-    async with an_operated_sidecar() as bench, a_console(bench) as visitor:
-        await bench.promoted(ramp=9999)
-        bench.sidecar.runner.use("shop", raises(RuntimeError("no")))
-        await bench.sidecar.dispatch(await bench.sidecar.bind(principal="user-20", turn_id="failed"), "ask_shop")
-        for _ in range(51):
-            await bench.sidecar.dispatch(await bench.sidecar.bind(principal="user-20"), "ask_nothing")
-        await visitor.sign_in(bench.token())
-        found = [
-            "/turns/failed" in (await visitor.get(f"/turns?{query}")).text
-            for query in ("", "reason=RUNNER_FAILED", "reason=RUNNER_FAILED&slot=shop", "reason=RUNNER_IDLE")
-        ]
-
-    assert found == [False, True, True, False]
-
-
-async def test_the_page_of_a_running_turn_is_told_whenever_something_happens_until_the_turn_has_ended() -> None:
-    """As server-sent events; a page that is closed is watched for no more, and polling ends with the turn."""
-    answered = asyncio.Event()
-    async with an_operated_sidecar() as bench, a_console(bench) as visitor:
-        await bench.promoted(ramp=9999)
-        await visitor.sign_in(bench.token())
-        bench.sidecar.runner.use("shop", waits_for(answered))
-        bound = await bench.sidecar.bind(principal="user-20", turn_id="turn-1")
-        running = asyncio.ensure_future(bench.sidecar.dispatch(bound, "ask_shop"))
-        await bench.sidecar.runner.until_started("shop")
-        page = (await visitor.get("/turns/turn-1")).text
-        open_part = await visitor.get("/turns/turn-1", hx_request="true")
-        async with visitor.client.stream("GET", "/turns/turn-1/changes") as changes, asyncio.timeout(10):
-            lines = changes.aiter_lines()
-            first = await anext(lines)
-            answered.set()
-            await running
-            await bench.sidecar.end(bound)
-            told = [first, *[line async for line in lines if line]]
-        last_part = await visitor.get("/turns/turn-1", hx_request="true")
-        unknown = (await visitor.get("/turns/nothing/changes")).text
-
-    assert 'data-changes="/turns/turn-1/changes"' in page
-    assert changes.headers["content-type"].startswith("text/event-stream")
-    assert (first, told[-2:]) == ("data: changed", ["event: last", "data: changed"])
-    assert len(told) > 3
-    assert (open_part.status_code, last_part.status_code) == (200, 286)
-    assert unknown == "event: last\ndata: changed\n\n"
 
 
 def reading(count: int, instance: str = "a", durations: tuple[int, ...] = ()) -> admin_pb2.GetTrafficResponse:

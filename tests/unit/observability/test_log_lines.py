@@ -13,7 +13,6 @@ from sidecar.observability.log_thread import LogThread, LossyQueue
 from sidecar.observability.logging import ALWAYS, LineFormatter, StructuredLog, logging_to
 from sidecar.observability.readiness import Readiness
 from sidecar.observability.redaction import Redactor
-from sidecar.operations.turn.state.trace_context import LOGGED, NO_TRACE, trace_context
 from tests.support.call_counting import CallCounter
 
 HANGING_SECONDS: Final = 30
@@ -46,26 +45,6 @@ def test_text_lines_are_for_people() -> None:
     """Time, level, event, sentence, fields."""
     first = lines("text", "info").splitlines()[0]
     assert first[12:] == ' INFO    test.event: something happened slot=shop calls=["a", "b"]'
-
-
-def test_lines_name_the_trace_that_the_current_task_works_for() -> None:
-    """Those of libraries, too; the line of a span has the ids of that span. Without a trace, no line has any."""
-    with_trace: dict[str, str] = {}
-    kinds: tuple[Literal["json", "text"], ...] = ("json", "text")
-    for kind in kinds:
-        out = io.StringIO()
-        with logging_to(out, kind, "info", Redactor()):
-            for parent in (NO_TRACE, trace_context(f"00-{'ab' * 16}-{'cd' * 8}-01", "")):
-                known = LOGGED.set(parent)
-                StructuredLog("test").info("test.event", "something happened", slot="shop")
-                logging.getLogger("library").warning("as libraries do")
-                StructuredLog(ALWAYS).info("sidecar.span", "BindTurn", trace_id="12", span_id="34")
-                LOGGED.reset(known)
-        with_trace[kind] = out.getvalue()
-    ids = [(one.get("trace_id"), one.get("span_id")) for one in map(json.loads, with_trace["json"].splitlines())]
-    assert ids == [(None, None), (None, None), ("12", "34"), ("ab" * 16, "cd" * 8), ("ab" * 16, "cd" * 8), ("12", "34")]
-    ends = [line.partition("happened")[2] for line in with_trace["text"].splitlines() if "happened" in line]
-    assert ends == [" slot=shop", f" slot=shop trace_id={'ab' * 16} span_id={'cd' * 8}"]
 
 
 def test_a_message_cannot_forge_a_line() -> None:
