@@ -46,7 +46,7 @@ def test_what_is_there_already_is_left_alone(tmp_path: Path) -> None:
     code, out, errors = init("travel", "--dir", str(tmp_path))
 
     assert (code, out) == (64, "")
-    assert errors == f"{tmp_path}/travel is there already; choose another name, or another folder with --dir\n"
+    assert errors == f"{tmp_path}/travel exists already; choose another name, or another folder with --dir\n"
     assert [path.name for path in tmp_path.rglob("*")] == ["travel", "mine.txt"]
 
 
@@ -74,7 +74,7 @@ class MadeMeanwhile(UserDict[str, str]):
 
 def test_a_project_that_is_made_meanwhile_is_left_alone(tmp_path: Path) -> None:
     """Neither is it mixed with ours, nor is anything else left in the folder."""
-    with pytest.raises(ScaffoldError, match="travel is there already; choose another name"):
+    with pytest.raises(ScaffoldError, match="travel exists already; choose another name"):
         write_project("travel", tmp_path, MadeMeanwhile(tmp_path / "travel"))
 
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["travel", "travel/b.txt"]

@@ -61,7 +61,7 @@ async def test_a_record_that_is_open_is_copied_and_not_migrated(settings: Path, 
     copy = tmp_path / "copy.sqlite"
     assert sidecar("backup", copy, "--config", settings) == (0, f"copied the record to {copy}\n")
     code, said = sidecar("backup", copy, "--config", settings)
-    assert (code, said) == (78, f"record.sqlite: {copy} is there already: give the backup a name of its own\n")
+    assert (code, said) == (78, f"record.sqlite: {copy} exists already: choose another name for the backup\n")
     await record.append(a_whole_turn("turn-2"))
     await journal.close()
 

@@ -93,7 +93,7 @@ def show_turns(seeing: TurnCommands, options: TurnsOptions) -> int:
         return RecordExit.USAGE
 
     if options.reason and f"ERROR_REASON_{options.reason}" not in ErrorReason.DESCRIPTOR.values_by_name:
-        seeing.errors.write(f"--reason: {clean(options.reason)} is no reason; docs/errors.md lists them\n")
+        seeing.errors.write(f"--reason: {clean(options.reason)} is not a reason; docs/errors.md lists them\n")
         return RecordExit.USAGE
 
     def work(client: RecordClient, screen: Screen) -> None:
@@ -169,7 +169,7 @@ def show_episodes(seeing: TurnCommands, limit: int, *, as_json: bool) -> int:
             header = ("last (UTC)", "episode", "principal", "turns", "slots")
             screen.show(columns(header, [_episode_cells(row) for row in rows]))
         else:
-            screen.show([[Part("no episode is on record yet")]])
+            screen.show([[Part("no episode is recorded yet")]])
         _say_as_of(seeing, as_of)
 
     return _seen(seeing, work)
@@ -188,8 +188,8 @@ def show_episode(seeing: TurnCommands, options: EpisodeOptions) -> int:
         screen.show(_episode_lines(episode))
         if not episode.turns and not episode.HasField("summary"):
             raise RecordUnavailable(
-                f"nothing is kept of episode {options.episode} of principal {options.principal}; `sidecar episodes` "
-                "lists the episodes and their users",
+                f"no conversation is stored for episode {options.episode} of principal {options.principal}; "
+                "`sidecar episodes` lists the episodes and their users",
                 RecordExit.NOT_FOUND,
             )
 
@@ -199,7 +199,7 @@ def show_episode(seeing: TurnCommands, options: EpisodeOptions) -> int:
 def _say_as_of(seeing: TurnCommands, as_of: datetime | None) -> None:
     """Print the time of a list that is behind to standard error, so that JSON output does not change."""
     if as_of is not None:
-        seeing.errors.write(f"as of {timestamp(as_of)} UTC; the lists are behind: what came later may be missing\n")
+        seeing.errors.write(f"as of {timestamp(as_of)} UTC; later turns may still be missing\n")
 
 
 def _seen(seeing: TurnCommands, work: Callable[[RecordClient, Screen], None]) -> int:

@@ -14,7 +14,7 @@ from sidecar.cli.subagent.output.states import definition_effect, effect, effect
 from subagents.dispatch.v1 import surface_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
-GATES: Final = "gates last said"
+GATES: Final = "last gate verdicts"
 NOTHING: Final = frozenset({"-", "0"})
 """Values that a column shows for a definition without any."""
 NAMED: Final = "not switched on for this definition yet"
@@ -42,7 +42,7 @@ def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list
             are omitted, then the gates' last verdicts, which `show` prints.
     """
     if not answer.slots:
-        return [[Part("no rollout is recorded: the loaded configuration has no sub-agent")]]
+        return [[Part("no rollout is recorded, because the loaded configuration has no sub-agent")]]
     fresh = {each.name: each for each in answer.backends}
     rows = [
         _row(slot, each, ids[each.definition_id] > 1, fresh)
@@ -138,7 +138,7 @@ def audit_line(row: Any) -> TextLine:
         moved_to = effect(moved.target_state, killed=killed)
         what = f"{effect(moved.source_state)} -> {moved_to}"
         trigger = enum_word(pb.Trigger, moved.trigger)
-        first_turn = "no turn since"
+        first_turn = "no turn yet"
         if moved.HasField("effective_at"):
             first_turn = f"first turn after {length(max(utc(moved.effective_at) - utc(row.requested_at), timedelta()))}"
         more = f"({trigger}; {first_turn})"
