@@ -325,7 +325,7 @@ def test_text_is_for_people() -> None:
 
     def ran(*more: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "sidecar", "doctor", *more]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
     done = ran("--config", "examples/sidecar.toml")
     lines = done.stdout.splitlines()
