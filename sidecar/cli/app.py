@@ -196,8 +196,7 @@ def _add_token(app: typer.Typer, commands: Commands) -> None:
 
 
 def _add_subagent(app: typer.Typer, commands: Commands) -> None:
-    from sidecar.cli.init.new_command import add_new  # noqa: PLC0415  the same holds
-    from sidecar.cli.subagent.command import add_subagent  # noqa: PLC0415  the same holds
+    from sidecar.cli.subagent.command import add_subagent, names_in  # noqa: PLC0415  the same holds
 
     group = add_subagent(
         app,
@@ -207,7 +206,10 @@ def _add_subagent(app: typer.Typer, commands: Commands) -> None:
         commands.erase_offline,
         commands.requested,
     )
-    add_new(group, commands.load)
+    if commands.requested not in names_in(group, app):
+        from sidecar.cli.init.new_command import add_new  # noqa: PLC0415  the same holds
+
+        add_new(group, commands.load)
 
 
 def _add_evaluation(app: typer.Typer, commands: Commands) -> None:

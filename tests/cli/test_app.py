@@ -73,7 +73,7 @@ main()
 """
 COMMON = "annotated_doc msgspec shellingham subagents_errors typer typing_extensions"
 READING = (
-    "annotated_doc cython_runtime google grpc grpc_health grpc_reflection grpc_status grpc_tools shellingham subagents "
+    "annotated_doc cython_runtime google grpc grpc_health grpc_reflection grpc_tools shellingham subagents "
     "typer typing_extensions"
 )
 CALLING = f"{COMMON} {READING}"
@@ -88,15 +88,15 @@ LOADS = {
     "doctor --config /nowhere": (42, COMMON),
     "gate ask shop --simulate --config /nowhere": (46, COMMON),
     "validate-refs /nowhere": (47, COMMON),
-    "subagent list --target unix:/nowhere": (35, READING),
-    "subagent ramp shop 5 --reason x --target unix:/nowhere": (57, CALLING),
-    "subagent kill shop --reason x --target unix:/nowhere": (40, READING),
-    "subagent decommission list --target unix:/nowhere": (47, f"{READING} msgspec"),
-    "end-turn x --reason y --target unix:/nowhere": (40, READING),
-    "score t d c --name x --value 1 --target unix:/nowhere": (37, READING),
-    "status --target unix:/nowhere": (40, READING),
-    "drain --reason x --target unix:/nowhere": (40, READING),
-    "subagent show shop --target unix:/nowhere": (35, READING),
+    "subagent list --target unix:/nowhere": (28, READING),
+    "subagent ramp shop 5 --reason x --target unix:/nowhere": (55, CALLING),
+    "subagent kill shop --reason x --target unix:/nowhere": (38, READING),
+    "subagent decommission list --target unix:/nowhere": (45, f"{READING} msgspec"),
+    "end-turn x --reason y --target unix:/nowhere": (36, READING),
+    "score t d c --name x --value 1 --target unix:/nowhere": (31, READING),
+    "status --target unix:/nowhere": (36, READING),
+    "drain --reason x --target unix:/nowhere": (36, READING),
+    "subagent show shop --target unix:/nowhere": (28, READING),
     "completion bash": (9, "annotated_doc shellingham typer"),
     "turns --target unix:/nowhere": (17, f"{READING} msgspec"),
     "turn x --target unix:/nowhere": (24, CALLING),

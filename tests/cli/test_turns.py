@@ -112,7 +112,10 @@ async def test_turns_are_found_by_the_reason_of_a_failure() -> None:
     assert [line.split()[2] for line in found.splitlines()[1:]] == ["t-3", "t-1"]
     assert [line.split()[2] for line in one.splitlines()[1:]] == ["t-3"]
     assert none == "no such turn is on record\n"
-    assert (wrong[0], wrong[2]) == (RecordExit.USAGE, "--reason: TIRED is not a reason; docs/errors.md lists them\n")
+    assert (wrong[0], wrong[2]) == (
+        RecordExit.USAGE,
+        "--reason: no call ends with TIRED; docs/errors.md lists the reasons of calls\n",
+    )
 
 
 async def test_more_turns_than_a_page_are_listed_too() -> None:

@@ -97,7 +97,7 @@ def test_it_runs_all_reloads_what_changes_and_ends_with_one_signal() -> None:
         dev.edit("travel_agent.py", "x = = 1\n", "")
         dev.until("dev | changed: travel_agent.py; restarting: travel_agent")
         dev.edit("config/prompts/components/travel/persona-travel.yaml", "the travel", "our travel")
-        dev.until("sidecar | a new state of the definitions is in force")
+        dev.until("sidecar | new definitions are in use")
         dev.edit("sidecar.toml", "fan_out_cap = 3", "fan_out_cap = 2")
         dev.until("dev | changed: sidecar.toml; restarting: sidecar")
         dev.until("dev | the sidecar answers")

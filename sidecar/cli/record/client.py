@@ -12,8 +12,6 @@ from typing import Any, Final, Self
 
 import grpc
 from google.protobuf.message import Message
-from google.rpc.error_details_pb2 import ErrorInfo
-from grpc_status import rpc_status
 
 from sidecar.core.decoding import DecodeError, from_ascii
 from subagents.history.v1 import history_pb2 as pb
@@ -222,6 +220,9 @@ def _problem(error: Any, where: SidecarAddress) -> RecordUnavailable:
 
 
 def _reason(error: Any) -> str:
+    from google.rpc.error_details_pb2 import ErrorInfo  # noqa: PLC0415  only a call that has failed needs it
+    from grpc_status import rpc_status  # noqa: PLC0415  the same holds
+
     status = rpc_status.from_call(error)
     info = ErrorInfo()
     details: Sequence[Any] = status.details if status else ()

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, timestamp, utc
 from sidecar.cli.output.json_output import enum_word
-from sidecar.cli.subagent.output.decommission_tables import record_lines, short_words
 from sidecar.cli.subagent.output.gate_words import gates_words
 from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.output.states import definition_effect, effect, effect_style, state_in_contract
@@ -56,6 +55,8 @@ def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list
         for each in slot.definitions:
             lines += [_drift(each.definition_id, drift) for drift in each.drifts]
             if each.HasField("decommission") and not each.decommission.HasField("finished_at"):
+                from sidecar.cli.subagent.output.decommission_tables import short_words  # noqa: PLC0415  they are rare
+
                 lines.append(short_words(each))
     return lines
 
@@ -260,6 +261,8 @@ def _definition(each: pb.DefinitionStatus, slot: Sequence[pb.DefinitionStatus]) 
     notes = [("in the configuration", each.in_configuration), ("deprecated", each.deprecated)]
     yield [Part("  " + (", ".join(word for word, holds in notes if holds) or "no longer in the configuration"))]
     if each.HasField("decommission"):
+        from sidecar.cli.subagent.output.decommission_tables import record_lines  # noqa: PLC0415  they are rare
+
         yield [Part("  decommission", "bold")]
         for line in record_lines(each.decommission, overdue=each.decommission_overdue):
             yield [Part("  "), *line]
