@@ -26,13 +26,13 @@ async def test_one_screen_says_what_is_served_for_whom_and_since_which_step() ->
 
     lines = out.splitlines()
     assert (code, errors) == (0, "")
-    assert lines[0].endswith(": takes turns")
+    assert lines[0].endswith(": accepts turns")
     assert lines[1] == "open turns: 1, calls in flight: 1, including this one"
     assert lines[2].startswith("replicas alive: ")
     assert lines[4].split() == ["slot", "active", "serves", "other", "users", "pinned"]
     assert lines[5].startswith("shop  shop@")
     assert "live 0 % of users (mode experiment)  not served" in lines[5]
-    (since,) = [line for line in lines if line.startswith("since")]
+    (since,) = [line for line in lines if line.startswith("last step")]
     assert "ramped_down  5 % -> 0 %" in since
     assert since.endswith("by ada@example (operator): too many errors")
 

@@ -136,7 +136,7 @@ def _changes_who_is_served(row: Any) -> bool:
 def _readiness(process: Any) -> Part:
     if process.draining:
         return Part("drained, refuses new turns", "yellow")
-    return Part("takes turns", "green") if process.ready else Part("takes no new turns", "red")
+    return Part("accepts turns", "green") if process.ready else Part("refuses new turns", "red")
 
 
 def _replica_line(answer: Any) -> TextLine:
@@ -158,7 +158,7 @@ def _slot_lines(status: Status) -> Iterator[TextLine]:
     for slot in slots:
         step = (status.steps or {}).get(slot.slot)
         yield [
-            Part("since  ", "bold"),
+            Part("last step  ", "bold"),
             *(audit_line(step) if step else [Part(f"{clean(slot.slot)}: no step")]),
         ]
     yield from _attention(status.rollouts)

@@ -154,7 +154,7 @@ async def _host(
             remedy = "start the runner host (docs/runner-hosts.md), or correct the address in `targets`"
             return error("runners", about, f"no runner host answers ({failure.code().name})", remedy)
     if answer.status == health_pb2.HealthCheckResponse.SERVING:
-        return ok("runners", about, "serves")
+        return ok("runners", about, "accepts attempts")
     return warning("runners", about, "answers, but accepts no attempts", "wait until it has started, or read its log")
 
 
