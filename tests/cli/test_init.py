@@ -18,7 +18,7 @@ pytestmark = pytest.mark.system
 def init(*arguments: str) -> tuple[int, str, str]:
     """Run `sidecar init`; return exit code, output and errors."""
     command = [sys.executable, "-m", "sidecar", "init", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -94,7 +94,7 @@ def test_the_written_data_service_says_that_its_port_is_taken(tmp_path: Path) ->
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         file.write_text(file.read_text("utf-8").replace("8480", str(port)), "utf-8")
-        done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=300, check=False)
 
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert f"port {port}: Address already in use; choose another one here and in `endpoint`" in done.stderr

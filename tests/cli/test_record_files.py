@@ -30,7 +30,11 @@ def settings(tmp_path: Path) -> Path:
 def sidecar(*arguments: object) -> tuple[int, str]:
     """Run the command line; return its exit code and what it printed."""
     done = subprocess.run(
-        [sys.executable, "-m", "sidecar", *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "sidecar", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     return done.returncode, done.stdout + done.stderr
 

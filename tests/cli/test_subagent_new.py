@@ -14,7 +14,7 @@ pytestmark = pytest.mark.system
 def new(folder: Path, *arguments: str) -> tuple[int, str, str]:
     """Run `sidecar subagent new` for a folder; return exit code, output and errors."""
     command = [sys.executable, "-m", "sidecar", "subagent", "new", *arguments, "--dir", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -106,7 +106,7 @@ def test_what_is_written_is_healthy_and_chosen_by_the_settings_of_its_readme(mad
     settings = tmp_path / "sidecar.toml"
     settings.write_text(as_toml(all_settings(made, tmp_path)), encoding="utf-8")
 
-    rows = sidecar(["plugins", "doctor", "--timeout", "60", "--config", str(settings)], tmp_path, made.site)
+    rows = sidecar(["plugins", "doctor", "--timeout", "240", "--config", str(settings)], tmp_path, made.site)
     listed = sidecar(["plugins", "list", "--config", str(settings)], tmp_path, made.site)
 
     found = {row["plugin"]: (row["state"], row["enabled"], row["offers"]) for row in rows}

@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metr
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces_pb
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-WAIT_SECONDS: Final = 20.0
+WAIT_SECONDS: Final = 120.0
 SERVICE: Final = "opentelemetry.proto.collector.{0}.v1.{1}Service"
 ItemT = TypeVar("ItemT")
 

@@ -124,7 +124,7 @@ def test_nothing_outlives_it_when_it_is_killed() -> None:
 def test_another_folder_is_refused(arguments: tuple[str, ...], missing: str, tmp_path: Path) -> None:
     """With the file that is missing, and nothing is started or written."""
     command = [sys.executable, "-m", "sidecar", "dev", "--dir", str(tmp_path), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
     said = f"{tmp_path}/{missing} does not exist; give a folder that `sidecar init` wrote, with --dir\n"
     assert (done.returncode, done.stderr) == (64, said)
