@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, Never
 
+from sidecar.adapters.plugin_threads.threads import PluginThreads
 from sidecar.core.identifiers import Vertical
 from sidecar.policy.factory import make_gate_client, make_lifecycle_policy
 from sidecar.policy.lifecycle import (
@@ -53,7 +54,7 @@ class BrokenGate:
 
 
 class GuardedGate:
-    """Calls a client so that the call can be abandoned, unless the client blocks the event loop.
+    """Calls a client so that the call can be abandoned.
 
     Args:
         name: of the client, for operators.
@@ -201,6 +202,7 @@ class ChosenGates:
     def __init__(self, policy: PolicyMap, sections: Sections, on_problem: OnProblem) -> None:
         self._sections = sections
         self._on_problem = on_problem
+        self._threads = PluginThreads(policy.host, on_problem)
         self._all: list[GateClient] = []
         self._default = self._made_for(policy.default)
         self._verticals = {vertical: self._made_for(plugins) for vertical, plugins in policy.verticals.items()}
@@ -221,7 +223,8 @@ class ChosenGates:
 
     def _made(self, spec: GateClientSpec) -> GateClient:
         try:
-            return GuardedGate(spec.name, make_gate_client(spec, self._sections.get(spec.name, {})))
+            section = self._sections.get(spec.name, {})
+            return GuardedGate(spec.name, self._threads.made(spec, lambda: make_gate_client(spec, section)))
         except PluginProblem as problem:
             self._on_problem("gate_client_broken", f"{spec.name}: {problem}")
             return BrokenGate(problem.what)
@@ -239,6 +242,7 @@ class ChosenPolicies:
     def __init__(self, policy: PolicyMap, sections: Sections, on_problem: OnProblem) -> None:
         self._sections = sections
         self._on_problem = on_problem
+        self._threads = PluginThreads(policy.host, on_problem)
         self._default = self._made_for(policy.default)
         self._verticals = {vertical: self._made_for(plugins) for vertical, plugins in policy.verticals.items()}
 
@@ -251,7 +255,8 @@ class ChosenPolicies:
 
     def _made(self, spec: LifecyclePolicySpec) -> LifecyclePolicy:
         try:
-            return make_lifecycle_policy(spec, self._sections.get(spec.name, {}))
+            section = self._sections.get(spec.name, {})
+            return self._threads.made(spec, lambda: make_lifecycle_policy(spec, section))
         except PluginProblem as problem:
             self._on_problem("policy_broken", f"{spec.name}: {problem}")
             return BrokenPolicy(problem.what)

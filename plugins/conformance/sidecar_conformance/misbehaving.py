@@ -17,7 +17,6 @@ Never enable it where users are served.
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum, unique
@@ -44,10 +43,8 @@ from sidecar.policy.specs import (
 
 NAME: Final = "misbehaving"
 SECRET: Final = "conformance-secret-7f3a"  # noqa: S105  what a leaking plugin gives away; opens nothing
-BLOCKED: Final = 0.2
-"""Seconds for which a call holds the event loop up; one that did for ever could only be killed."""
-THREAD_HELD: Final = 3.0
-"""Seconds for which a lifecycle policy does not come back; longer than a sidecar waits for one."""
+BLOCKED: Final = 5.0
+"""Seconds for which a call blocks its thread, unless the settings say otherwise."""
 CLINGS: Final = 0.5
 """Seconds for which a hanging call continues after its cancellation."""
 
@@ -63,15 +60,51 @@ class Misbehaviour(StrEnum):
     LIE = "lie"
     """Returns something that must not be believed: another type, another digest, another user's data."""
     BLOCK = "block"
-    """Holds the event loop up for a moment, then raises."""
+    """Blocks its thread for `seconds`, then raises."""
     LEAK = "leak"
     """Leaves a task behind, and raises with a secret in its message."""
 
 
+class Blocking:
+    """Where calls that block their thread wait. A test sees how many do, and lets them go."""
+
+    def __init__(self) -> None:
+        self._released = threading.Event()
+        self._lock = threading.Lock()
+        self._waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        """The number of calls that block their thread now."""
+        return self._waiting
+
+    def wait(self, seconds: float) -> None:
+        """Block this thread."""
+        with self._lock:
+            self._waiting += 1
+        self._released.wait(seconds)
+        with self._lock:
+            self._waiting -= 1
+
+    def release(self) -> None:
+        """Let every call go, those that come later too."""
+        self._released.set()
+
+    def hold(self) -> None:
+        """Block calls again that come from now on."""
+        self._released.clear()
+
+
+BLOCKING: Final = Blocking()
+"""Of all calls in this process."""
+
 SpecT = TypeVar("SpecT", bound=PluginSpec)
 SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
-    "properties": {"how": {"enum": [each.value for each in Misbehaviour], "description": "What every call does."}},
+    "properties": {
+        "how": {"enum": [each.value for each in Misbehaviour], "description": "What every call does."},
+        "seconds": {"type": "number", "minimum": 0, "description": f"How long `block` blocks; default: {BLOCKED:g}."},
+    },
     "required": ["how"],
     "additionalProperties": False,
 }
@@ -87,6 +120,7 @@ class Misbehaving:
 
     def __init__(self, settings: Mapping[str, Any], target: str = "") -> None:
         self.how = Misbehaviour(settings["how"])
+        self.seconds = float(settings.get("seconds", BLOCKED))
         self.target = target or NAME
         self._left: list[asyncio.Task[None]] = []
 
@@ -133,7 +167,7 @@ class Misbehaving:
             case Misbehaviour.LIE:
                 return lie
             case Misbehaviour.BLOCK:
-                time.sleep(BLOCKED)  # noqa: ASYNC251  the misbehaviour
+                BLOCKING.wait(self.seconds)
             case Misbehaviour.LEAK:
                 self._left.append(asyncio.get_running_loop().create_task(_never()))
             case Misbehaviour.BREAK:
@@ -146,15 +180,16 @@ class MisbehavingPolicy:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.how = Misbehaviour(settings["how"])
+        self.seconds = float(settings.get("seconds", BLOCKED))
 
     def check(self, _facts: StepFacts) -> PolicyAnswer:
         """Lie with a `yes` that is no answer."""
         if self.how in {Misbehaviour.HANG, Misbehaviour.BLOCK}:
-            time.sleep(THREAD_HELD)
+            BLOCKING.wait(self.seconds)
         if self.how is Misbehaviour.LIE:
             return cast("PolicyAnswer", "yes")
         if self.how is Misbehaviour.LEAK:
-            threading.Thread(target=time.sleep, args=(THREAD_HELD,), daemon=True).start()
+            threading.Thread(target=BLOCKING.wait, args=(self.seconds,), daemon=True).start()
         raise _failure(self.how)
 
 

@@ -1,10 +1,12 @@
 """Creates the audit sinks that the settings select, each behind its boundary."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
+from sidecar.adapters.plugin_threads.threads import PluginThreads
 from sidecar.composition.telemetry.collector import check_installed
 from sidecar.observability.audit.boundary import BoundedSink
 from sidecar.observability.audit.plugin import OTLP_SINK, cleaned_by
@@ -17,19 +19,26 @@ from sidecar.settings import Settings
 
 @asynccontextmanager
 async def opened_sinks(
-    policy: PolicyMap, settings: Settings, redactor: Redactor
+    policy: PolicyMap, settings: Settings, redactor: Redactor, anomaly: Callable[[str, str], None]
 ) -> AsyncIterator[Mapping[str, BoundedSink]]:
     """Create the sinks by name; close all of them concurrently.
+
+    Args:
+        policy: selects them.
+        settings: of the sidecar.
+        redactor: for data that is sent to a collector.
+        anomaly: receives the report that a sink of an installed plugin blocks its thread.
 
     Raises:
         PluginProblem: the settings of a sink are wrong, or it cannot be created.
         SettingsProblem: the OTLP exporter is not installed.
     """
     sinks: dict[str, BoundedSink] = {}
+    threads = PluginThreads(policy.host, anomaly)
     try:
         for spec in policy.sinks:
-            section = _section(spec, settings)
-            sinks[spec.name] = BoundedSink(spec.name, make_audit_sink(cleaned_by(redactor, spec), section))
+            make = partial(make_audit_sink, cleaned_by(redactor, spec), _section(spec, settings))
+            sinks[spec.name] = BoundedSink(spec.name, threads.made(spec, make))
         yield sinks
     finally:
         await asyncio.gather(*(sink.close() for sink in sinks.values()))

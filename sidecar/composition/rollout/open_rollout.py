@@ -94,7 +94,7 @@ async def opened_rollout(around: RolloutDependencies) -> AsyncIterator[OpenRollo
     try:
         async with (
             _tombstones(around.settings, recorder.anomaly) as tombstones,
-            opened_sinks(around.policy, around.settings, around.redactor) as sinks,
+            opened_sinks(around.policy, around.settings, around.redactor, recorder.anomaly) as sinks,
         ):
             ports = RolloutPorts(
                 store=around.record.rollouts,

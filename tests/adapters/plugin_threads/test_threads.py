@@ -1,0 +1,336 @@
+"""A plugin in a thread of its own: its calls run there, and what it does to its thread is its own affair.
+
+Nothing here waits for time. What blocks waits for an event that the test sets after it has seen what goes on meanwhile.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
+from typing import Any, cast
+
+import pytest
+
+from sidecar.adapters.plugin_threads.isolated import IsolatedConnector, IsolatedRunner, isolated
+from sidecar.adapters.plugin_threads.thread import PluginThread
+from sidecar.policy.flags import FlagWriter, NamedFlagBackend
+from sidecar.policy.memory import UserEraser
+from sidecar.policy.problems import PluginProblem
+from sidecar.policy.protocols import (
+    EnricherCall,
+    EnricherRefused,
+    FlagReport,
+    NarrationPart,
+    RunFinished,
+    RunnerError,
+    RunnerEvent,
+    RunRequest,
+)
+from sidecar.policy.specs import EpisodeMemorySpec, FlagBackendSpec, PluginSpec
+
+CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
+BROKEN = PluginProblem("making it failed", where="here", remedy="mend it")
+
+
+class Told(list[tuple[str, str]]):
+    """The problems that were reported."""
+
+    def anomaly(self, kind: str, detail: str) -> None:
+        """Keep one."""
+        self.append((kind, detail))
+
+
+@pytest.fixture
+def told() -> Told:
+    """Nothing yet."""
+    return Told()
+
+
+@pytest.fixture
+def thread(told: Told) -> Iterator[PluginThread]:
+    """A thread, which ends with the test."""
+    made = PluginThread("gate-client mine", told.anomaly)
+    made.users = 1
+    yield made
+    made.leave()
+
+
+class Blocks:
+    """Blocks its thread until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.let_go = threading.Event()
+
+    async def does(self) -> str:
+        """Block."""
+        self.begun.set()
+        self.let_go.wait(20)
+        return "done"
+
+
+async def in_thread(work: threading.Event) -> None:
+    """Wait for an event of another thread without blocking this one."""
+    await asyncio.to_thread(work.wait, 20)
+
+
+async def test_a_call_runs_in_another_thread_and_in_the_context_of_the_caller(thread: PluginThread) -> None:
+    """So that what a plugin logs belongs to the turn."""
+    CALLER.set("ada")
+
+    async def work() -> tuple[int, str]:
+        await asyncio.sleep(0)
+        return threading.get_ident(), CALLER.get()
+
+    where, caller = await thread.call(work)
+    assert where != threading.get_ident()
+    assert (where, caller) == (thread.now(threading.get_ident, 5), "ada")
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError()])
+async def test_what_a_call_raises_is_raised_for_its_caller_and_the_thread_goes_on(
+    thread: PluginThread, error: BaseException
+) -> None:
+    """Also what would end a loop."""
+
+    async def work() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        await thread.call(work)
+    assert thread.now(lambda: "still here", 5) == "still here"
+
+
+async def test_a_task_of_a_plugin_that_exits_ends_neither_thread_nor_process(thread: PluginThread) -> None:
+    """Nobody awaits that task."""
+
+    async def exits() -> None:
+        raise SystemExit(1)
+
+    async def work() -> None:
+        task = asyncio.ensure_future(exits())
+        await asyncio.wait((task,))
+        task.exception()
+
+    await thread.call(work)
+    assert thread.now(lambda: "still here", 5) == "still here"
+
+
+async def test_a_cancelled_call_is_cancelled_in_the_thread_and_waits_for_its_end(thread: PluginThread) -> None:
+    """A caller that abandons it sees that it still works; a second cancellation leaves it alone."""
+    begun, cancelled, let_go = threading.Event(), threading.Event(), threading.Event()
+
+    async def clings() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            await asyncio.to_thread(let_go.wait, 20)
+            raise
+
+    calling = asyncio.ensure_future(thread.call(clings))
+    await in_thread(begun)
+    calling.cancel()
+    await in_thread(cancelled)
+    assert not calling.done()
+    calling.cancel()
+    await asyncio.wait((calling,))
+    assert calling.cancelled()
+    let_go.set()
+
+
+async def test_a_blocked_thread_holds_up_no_other_and_is_named_once() -> None:
+    """With the frame that blocks."""
+    blocks, told, heard = Blocks(), Told(), asyncio.Event()
+
+    def tell(kind: str, detail: str) -> None:
+        told.anomaly(kind, detail)
+        heard.set()
+
+    async def answer() -> str:
+        return "an answer"
+
+    blocked, other = (PluginThread(f"gate-client {name}", tell, report_after=0.0) for name in ("mine", "other"))
+    first = asyncio.ensure_future(blocked.call(blocks.does))
+    await in_thread(blocks.begun)
+    second = asyncio.ensure_future(blocked.call(answer))
+
+    assert await other.call(answer) == "an answer"
+    with pytest.raises(TimeoutError, match="has not returned within"):
+        blocked.now(lambda: "late", 0.001)
+    with pytest.raises(TimeoutError, match="has not returned from an earlier call"):
+        blocked.now(lambda: "not even tried", 20)
+    for call in (first, second):
+        call.cancel()
+    await heard.wait()
+    blocks.let_go.set()
+    await asyncio.wait((first, second))
+
+    ((kind, detail),) = told
+    assert kind == "plugin_blocked"
+    assert detail.startswith(f"gate-client mine blocks its thread at {__name__}:")
+    assert blocked.now(lambda: "back", 5) == "back"
+    for thread in (blocked, other):
+        thread.leave()
+
+
+def spec(of: type[PluginSpec], make: Any) -> Any:
+    """Return a descriptor."""
+    return of(name="mine", contract=f"{of.kind}/1", summary="x", factory=lambda settings: make())  # type: ignore[call-arg]
+
+
+class Flags:
+    """A flag backend with every ability; notes in which threads it is called."""
+
+    def __init__(self) -> None:
+        self.threads = {threading.get_ident()}
+        self.names: frozenset[str] = frozenset()
+        self.switched: list[tuple[str, bool, str]] = []
+
+    async def fetch(self) -> FlagReport:
+        """Return the names."""
+        self.threads.add(threading.get_ident())
+        return FlagReport(self.names, "1")
+
+    async def changed(self) -> None:
+        """Hint at once."""
+        self.threads.add(threading.get_ident())
+
+    def set_names(self, names: frozenset[str]) -> None:
+        """Take them."""
+        self.threads.add(threading.get_ident())
+        self.names = names
+
+    async def switch(self, name: str, on: bool, by: str) -> None:
+        """Note it."""
+        self.threads.add(threading.get_ident())
+        self.switched.append((name, on, by))
+
+    def edit_for(self, name: str, on: bool) -> str:
+        """Say it."""
+        self.threads.add(threading.get_ident())
+        return f"{name} {on}"
+
+    async def close(self) -> None:
+        """Note it."""
+        self.threads.add(threading.get_ident())
+
+
+async def test_a_flag_backend_is_made_and_called_in_one_thread_with_its_abilities(thread: PluginThread) -> None:
+    """The factory too: what it makes belongs to the loop of that thread."""
+    there: list[Flags] = []
+
+    def make() -> Flags:
+        there.append(Flags())
+        return there[-1]
+
+    backend = isolated(spec(FlagBackendSpec, make), make, thread)
+    backend.set_names(frozenset({"f"}))
+    assert (await backend.fetch()).on == {"f"}
+    await backend.changed()
+    await backend.switch("f", True, "ada")
+    assert backend.edit_for("f", True) == "f True"
+    thread.users += 1
+    await backend.close()
+    assert there[0].switched == [("f", True, "ada")]
+    assert there[0].threads == {thread.now(threading.get_ident, 5)}
+    assert isinstance(backend, NamedFlagBackend)
+    assert isinstance(backend, FlagWriter)
+
+
+def test_an_object_without_an_ability_does_not_get_it(thread: PluginThread) -> None:
+    """A read-only backend is not switched; a memory that cannot erase says so."""
+
+    class Plain:
+        async def close(self) -> None:
+            """Do nothing."""
+
+    backend = isolated(spec(FlagBackendSpec, Plain), Plain, thread)
+    memory = isolated(spec(EpisodeMemorySpec, Plain), Plain, thread)
+    assert not isinstance(backend, NamedFlagBackend | FlagWriter)
+    assert not isinstance(memory, UserEraser)
+
+
+class Runs:
+    """Yields so many events; notes how far it came, and whether it was closed."""
+
+    target = "t"
+
+    def __init__(self, events: int = 3, error: BaseException | None = None) -> None:
+        self.yielded = 0
+        self.left = threading.Event()
+        self._events = events
+        self._error = error
+
+    async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
+        """Yield them."""
+        try:
+            for number in range(self._events):
+                self.yielded += 1
+                yield NarrationPart(str(number))
+            if self._error is not None:
+                raise self._error
+            yield RunFinished()
+        finally:
+            self.left.set()
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+NO_REQUEST = cast("RunRequest", None)
+
+
+async def test_events_of_a_runner_arrive_in_order_and_its_error_after_them(thread: PluginThread) -> None:
+    """Evidence before an error is kept."""
+    runner = IsolatedRunner(thread, lambda: Runs(3, RunnerError("no", transient=True)), "t")
+    seen: list[RunnerEvent] = []
+
+    async def read() -> None:
+        async for event in runner.run(NO_REQUEST):
+            seen.append(event)  # noqa: PERF401  an error must not lose what came before it
+
+    with pytest.raises(RunnerError, match="no") as failed:
+        await read()
+    assert seen == [NarrationPart("0"), NarrationPart("1"), NarrationPart("2")]
+    assert failed.value.transient
+
+
+async def test_a_runner_that_floods_waits_until_its_events_are_read(thread: PluginThread) -> None:
+    """Memory is bounded; when the reader leaves, the runner is closed."""
+    runs = Runs(1_000_000)
+    events = IsolatedRunner(thread, lambda: runs, "t").run(NO_REQUEST)
+    assert await anext(events) == NarrationPart("0")
+    await asyncio.to_thread(thread.now, lambda: None, 5)
+    await cast("Any", events).aclose()
+    assert runs.left.is_set()
+    assert runs.yielded < 100
+
+
+async def test_a_runner_and_a_connector_that_cannot_be_made_fail_their_calls(thread: PluginThread) -> None:
+    """Nobody has waited for the factory; the remedy is in the fault."""
+
+    def broken() -> Any:
+        raise BROKEN
+
+    with pytest.raises(RunnerError, match="making it failed") as failed:
+        await anext(aiter(IsolatedRunner(thread, broken, "unix:/host").run(NO_REQUEST)))
+    assert (failed.value.unreachable, failed.value.fault and failed.value.fault.remedy) == (True, "mend it")
+    connector = IsolatedConnector(thread, broken, needs_user_token=False)
+    refused = await connector.enrich(cast("EnricherCall", None))
+    assert isinstance(refused, EnricherRefused)
+    assert refused.fault is not None
+    assert refused.fault.remedy == "mend it"
+
+
+async def test_a_thread_ends_with_its_last_object(told: Told) -> None:
+    """Runners share one."""
+    thread = PluginThread("runner mine", told.anomaly)
+    thread.users = 2
+    runners = [IsolatedRunner(thread, Runs, "t") for _ in range(2)]
+    await runners[0].close()
+    assert thread.now(lambda: "still here", 5) == "still here"
+    await runners[1].close()
+    await asyncio.to_thread(thread._thread.join, 20)
+    assert not thread._thread.is_alive()
