@@ -13,7 +13,9 @@ import pytest
 
 from sidecar.adapters.plugin_threads.isolated import IsolatedConnector, IsolatedRunner, isolated
 from sidecar.adapters.plugin_threads.thread import PluginThread
+from sidecar.adapters.plugin_threads.threads import PluginThreads
 from sidecar.policy.flags import FlagWriter, NamedFlagBackend
+from sidecar.policy.loading import BUILT_IN, PluginHost, Registered
 from sidecar.policy.memory import UserEraser
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.protocols import (
@@ -237,6 +239,22 @@ async def test_a_flag_backend_is_made_and_called_in_one_thread_with_its_abilitie
     assert there[0].threads == {thread.now(threading.get_ident, 5)}
     assert isinstance(backend, NamedFlagBackend)
     assert isinstance(backend, FlagWriter)
+
+
+async def test_only_objects_of_installed_plugins_leave_the_event_loop() -> None:
+    """The sidecar's own do not block, and share connections with the rest of the process."""
+    made = spec(FlagBackendSpec, Flags)
+    key = (made.kind, made.name)
+
+    def threads_of(distribution: str) -> PluginThreads:
+        host = PluginHost({key: Registered(made, distribution, "1", "here")})
+        return PluginThreads(host, Told().anomaly)
+
+    own = threads_of(BUILT_IN).made(made, Flags)
+    installed = threads_of("flags-of-theirs").made(made, Flags)
+    assert isinstance(own, Flags)
+    assert not isinstance(installed, Flags)
+    await installed.close()
 
 
 def test_an_object_without_an_ability_does_not_get_it(thread: PluginThread) -> None:
