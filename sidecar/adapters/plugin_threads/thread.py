@@ -72,9 +72,7 @@ class PluginThread:
             finally:
                 timer.cancel()
             raise
-        if end.error is not None:
-            raise end.error
-        return end.answer
+        return end.result()
 
     def now(self, work: Callable[[], Answer], seconds: float) -> Answer:
         """Run a function in the thread while this thread waits; return its result, or raise what it raises.
@@ -99,9 +97,7 @@ class PluginThread:
             self._late = ended
             raise TimeoutError(f"{self.name} has not returned within {seconds:g} s")
         (end,) = ends
-        if end.error is not None:
-            raise end.error
-        return end.answer
+        return end.result()
 
     def post(self, callback: Callable[[], object]) -> None:
         """Call a function in the thread, unless it has ended."""
@@ -149,6 +145,13 @@ class _End(Struct, Generic[Answer], frozen=True):
 
     answer: Any
     error: BaseException | None = None
+
+    def result(self) -> Answer:
+        """Return the answer, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        answer: Answer = self.answer
+        return answer
 
 
 class _Call(Generic[Answer]):

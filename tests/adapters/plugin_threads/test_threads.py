@@ -243,15 +243,15 @@ async def test_a_flag_backend_is_made_and_called_in_one_thread_with_its_abilitie
 
 async def test_only_objects_of_installed_plugins_leave_the_event_loop() -> None:
     """The sidecar's own do not block, and share connections with the rest of the process."""
-    made = spec(FlagBackendSpec, Flags)
+    made: Any = spec(FlagBackendSpec, Flags)
     key = (made.kind, made.name)
 
     def threads_of(distribution: str) -> PluginThreads:
         host = PluginHost({key: Registered(made, distribution, "1", "here")})
         return PluginThreads(host, Told().anomaly)
 
-    own = threads_of(BUILT_IN).made(made, Flags)
-    installed = threads_of("flags-of-theirs").made(made, Flags)
+    own: object = threads_of(BUILT_IN).made(made, Flags)
+    installed: Any = threads_of("flags-of-theirs").made(made, Flags)
     assert isinstance(own, Flags)
     assert not isinstance(installed, Flags)
     await installed.close()
