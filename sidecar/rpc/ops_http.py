@@ -7,8 +7,8 @@ connection: if all are in use, the oldest one is closed, those without a request
 import asyncio
 import errno
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -43,17 +43,41 @@ BAD_REQUEST: Final = Page(400, "text/plain; charset=utf-8", b"not HTTP/1.1\n")
 FAILED: Final = Page(500, "text/plain; charset=utf-8", b"see the log\n")
 
 
-def _place(host: str, port: int) -> dict[str, Any]:
-    """Return the arguments of `asyncio` for an address.
+@contextmanager
+def reserved(address: str) -> Iterator[socket.socket | None]:
+    """Reserve an address while the context is open, without answering anybody, for the beginning of a start.
 
-    An IP address becomes a socket: a look-up loads all of Unicode.
+    Gives None for the name of a host, which `OpsHttp.listening` looks up: a look-up loads all of Unicode.
+
+    Raises:
+        AddressInUse: the port is in use.
+        CannotListen: it cannot be bound.
     """
+    host, _, port = address.rpartition(":")
     try:
-        version = ip_address(host).version
+        version = ip_address(host.strip("[]")).version
     except ValueError:
-        return {"host": host, "port": port}
-    family = socket.AF_INET6 if version == IPV6 else socket.AF_INET
-    return {"sock": socket.create_server((host, port), family=family)}
+        yield None
+        return
+    with socket.socket(socket.AF_INET6 if version == IPV6 else socket.AF_INET) as place:
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if version == IPV6:
+            place.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        with _told(address):
+            place.bind((host.strip("[]"), int(port)))
+        yield place
+
+
+@contextmanager
+def _told(address: str) -> Iterator[None]:
+    """Say what is wrong with the ops address."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            remedy = "stop it, or set another port; 0 takes any free one"
+            raise AddressInUse(f"server.ops_address {address} is in use by another process; {remedy}") from None
+        raise CannotListen(f"server.ops_address {address} cannot be bound: {error.strerror}") from None
 
 
 class OpsHttp:
@@ -75,22 +99,21 @@ class OpsHttp:
         self._answering: dict[asyncio.StreamWriter, None] = {}
 
     @asynccontextmanager
-    async def listening(self, address: str) -> AsyncIterator[str]:
+    async def listening(self, address: str, place: socket.socket | None = None) -> AsyncIterator[str]:
         """Serve while the context is open; gives the address, with the port that was chosen for port 0.
 
+        Args:
+            address: host and port.
+            place: bound to it before; None: it is bound now.
+
         Raises:
-            AddressHeld: the port is in use.
+            AddressInUse: the port is in use.
             CannotListen: it cannot be bound.
         """
         host, _, port = address.rpartition(":")
-        try:
-            where = _place(host.strip("[]"), int(port))
+        where: dict[str, Any] = {"host": host.strip("[]"), "port": int(port)} if place is None else {"sock": place}
+        with _told(address):
             server = await asyncio.start_server(self._serve, limit=LARGEST_REQUEST, **where)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                remedy = "stop it, or set another port; 0 takes any free one"
-                raise AddressInUse(f"server.ops_address {address} is in use by another process; {remedy}") from None
-            raise CannotListen(f"server.ops_address {address} cannot be bound: {error.strerror}") from None
         try:
             yield f"{host}:{server.sockets[0].getsockname()[1]}"
         finally:
