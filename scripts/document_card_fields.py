@@ -141,6 +141,8 @@ def _default(field: FieldInfo) -> str:
             told = duration_text(told)
         case ():
             told = "[]"
+        case _:
+            pass
     return f"`{told}`" if isinstance(told, str) and told else "none"
 
 

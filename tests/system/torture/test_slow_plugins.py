@@ -87,7 +87,7 @@ async def test_binds_go_on_beside_plugins_that_answer_slowly(kind: str, how: str
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            state = (await bench.definition()).lifecycle_state
+            state = (await bench.definition()).state
     assert state == reading_pb2.LIFECYCLE_STATE_TEST
     operations, bind = report["operations"], report["latency_us"]["bind"]
     assert (operations["measured"], operations["failed"]) == (BINDS, 0)
