@@ -40,8 +40,6 @@ SETTINGS: Final = """
 enabled = ["flags-blocks"]
 [policy.verticals.shop]
 flags = "blocks"
-[server]
-drain_grace = "1s"
 """
 
 
