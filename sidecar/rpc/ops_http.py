@@ -8,9 +8,9 @@ import asyncio
 import errno
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -44,27 +44,24 @@ FAILED: Final = Page(500, "text/plain; charset=utf-8", b"see the log\n")
 
 
 @contextmanager
-def reserved(address: str) -> Iterator[socket.socket | None]:
+def reserved(address: str) -> Iterator[socket.socket]:
     """Reserve an address while the context is open, without answering anybody, for the beginning of a start.
 
-    Gives None for the name of a host, which `OpsHttp.listening` looks up: a look-up loads all of Unicode.
+    Args:
+        address: an IP address and a port.
 
     Raises:
         AddressInUse: the port is in use.
         CannotListen: it cannot be bound.
     """
     host, _, port = address.rpartition(":")
-    try:
-        version = ip_address(host.strip("[]")).version
-    except ValueError:
-        yield None
-        return
-    with socket.socket(socket.AF_INET6 if version == IPV6 else socket.AF_INET) as place:
+    at = ip_address(host.strip("[]"))
+    with socket.socket(socket.AF_INET6 if at.version == IPV6 else socket.AF_INET) as place:
         place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if version == IPV6:
+        if at.version == IPV6:
             place.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         with _told(address):
-            place.bind((host.strip("[]"), int(port)))
+            place.bind((str(at), int(port)))
         yield place
 
 
@@ -104,20 +101,20 @@ class OpsHttp:
 
         Args:
             address: host and port.
-            place: bound to it before; None: it is bound now.
+            place: bound to it by `reserved`; None: it is bound now.
 
         Raises:
             AddressInUse: the port is in use.
             CannotListen: it cannot be bound.
         """
-        host, _, port = address.rpartition(":")
-        where: dict[str, Any] = {"host": host.strip("[]"), "port": int(port)} if place is None else {"sock": place}
-        with _told(address):
-            server = await asyncio.start_server(self._serve, limit=LARGEST_REQUEST, **where)
-        try:
-            yield f"{host}:{server.sockets[0].getsockname()[1]}"
-        finally:
-            server.close()
+        host = address.rpartition(":")[0]
+        with reserved(address) if place is None else nullcontext(place) as bound:
+            with _told(address):
+                server = await asyncio.start_server(self._serve, limit=LARGEST_REQUEST, sock=bound)
+            try:
+                yield f"{host}:{server.sockets[0].getsockname()[1]}"
+            finally:
+                server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection; a failure ends only that connection."""

@@ -120,16 +120,12 @@ async def test_an_ops_port_in_use_is_told_before_anything_is_made(folder: Path) 
 
 
 async def test_what_was_built_is_closed_when_building_fails_half_way(folder: Path) -> None:
-    """An ops address by name is bound last: the backend is closed, no socket stays behind, both locks are free."""
-    async with await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0) as other:
-        address = "localhost:{1}".format(*other.sockets[0].getsockname())
-        mine = Mine()
-        said = settings(folder, MINE, SIDECAR__SERVER__OPS_ADDRESS=address)
-        with pytest.raises(
-            AddressInUse, match=r"is in use by another process; stop it, or set another port; 0 takes any"
-        ):
-            async with running_sidecar(said, replaced=Overrides(plugins=[mine])):
-                pytest.fail("it must not start")
+    """Another process has the last socket: the backend is closed, no socket stays behind, both locks are free."""
+    mine = Mine()
+    said = settings(folder, MINE)
+    with exclusive_socket(said.server.agents_socket), pytest.raises(AddressInUse, match="is served by another process"):
+        async with running_sidecar(said, replaced=Overrides(plugins=[mine])):
+            pytest.fail("it must not start")
     assert mine.closed.is_set()
     for path in (said.server.dispatch_socket, said.server.agents_socket):
         assert not path.exists()
