@@ -66,6 +66,7 @@ class PostgresProjection:
 
     async def mine(self) -> Sequence[str]:
         """Return the instances whose facts this sidecar may project now."""
+        # A third of the lease, so that two failed renewals do not lose it.
         if time.monotonic() >= self._ask_at:
             self._ask_at = time.monotonic() + ASKED_AGAIN
 
@@ -102,6 +103,8 @@ class PostgresProjection:
             kept: bool = await connection.fetchval(KEEP, *values)
             return kept
 
+        # The function in the database checks lease, generation and watermarks in the transaction that writes. A check
+        # before it could be outdated when the rows are written.
         if not await self._write(keep):
             self._ask_at = 0.0
             raise StoreUnavailable("another sidecar keeps these rows of lists now", retry_after=AGAIN)

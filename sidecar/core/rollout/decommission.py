@@ -102,6 +102,7 @@ def complete_step(rollout: SlotRollout, digest: Digest, taking: StepCompletion, 
         definition_version=by.definition_version,
         code=taking.code,
     )
+    # A repeated step replaces its record: step 3 is repeated when deprecated code is deleted.
     others = (each for each in record.steps if each.step is not taking.step)
     steps = tuple(sorted((*others, step), key=lambda each: each.step.number))
     said = "; ".join(filter(None, (taking.step.label, taking.code, taking.confirmed and f"word: {taking.confirmed}")))
@@ -117,6 +118,7 @@ def decide(rollout: SlotRollout, digest: Digest, matter: Subject, choice: Choice
     """
     facts, record = _begun(rollout, digest)
     before = record.decided(matter)
+    # The same choice again keeps the first operator and time.
     if before is not None and before.choice is choice:
         return Change(rollout)
     done = record.taken(CleanupStep.EVALS_AND_TOOLS)

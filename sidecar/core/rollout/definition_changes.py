@@ -36,6 +36,7 @@ def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: Actor, *, at_o
     """
     before = rollout or SlotRollout(slot=slot, salt=slot)
     known = revised_by(before, card.definition.id, card.shape)
+    # Loading the same configuration again is no event: every sidecar loads it at each start.
     if card.digest in before.definitions:
         change = Change(before)
     elif known is not None:

@@ -100,6 +100,8 @@ class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
         """Apply a stop here immediately, and store it; return a warning if it could not be stored."""
         try:
             async with asyncio.timeout(LONGEST_KEEPING):
+                # In effect as soon as it is called: the file is written afterwards. A disk that hangs delays the
+                # answer, not the stop.
                 await self.tombstones.add(stop)
         except (OSError, TimeoutError) as error:  # TimeoutError: a disk that hangs
             self.recorder.anomaly("tombstone_not_kept", f"{stop.kind} of {stop.definition_id}: {type(error).__name__}")
@@ -123,6 +125,7 @@ class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
             answer = refused
         if isinstance(answer, StepAnswer):
             await self._release_once_shown(stop)
+        # A final refusal: the record decided against the stop, so it must not stay in effect here.
         elif not isinstance(answer, StoreUnavailable):
             await self._release(stop)
         return answer

@@ -67,6 +67,7 @@ class RolloutViews:
 
     def current(self) -> RolloutView:
         """Return the view; reads memory only."""
+        # Compared at each bind, so that a local stop takes effect with the next bind and not with the next refresh.
         stopped = (self._tombstones.all(), self._tombstones.ramped_down())
         if stopped != self._stopped:
             self._stop(*stopped)
@@ -81,10 +82,12 @@ class RolloutViews:
                     await self._changed.wait()
             except TimeoutError:
                 pass
+            # Before the next `look`: a change that is announced during it sets the event again.
             self._changed.clear()
 
     async def look(self) -> None:
         """Check the version once; if it has changed, read all rollouts."""
+        # One refresh at a time: the loop and the steps call `look`, and an older answer must not replace a newer view.
         async with self._looking:
             version = await read_within(self._store.version(), LONGEST_READ)
             if isinstance(version, StoreUnavailable):
@@ -95,6 +98,7 @@ class RolloutViews:
                 if isinstance(found, StoreUnavailable):
                     return
                 selectable = frozenset(_selectable(found))
+                # Before the new view is used, so that a bind finds the cards in memory.
                 for prepare in self._preparing:
                     await read_within(prepare(selectable), LONGEST_READ)
                 self._read = RolloutView({each.slot: each for each in found}, version)

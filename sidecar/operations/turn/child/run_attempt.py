@@ -112,7 +112,7 @@ class Quarantine(msgspec.Struct, frozen=True):
 
     def _report(self, task: Task, attempt_id: str) -> None:
         if not task.done():
-            self.recorder.anomaly("attempt_quarantined", f"{attempt_id} runs on although it was told to stop")
+            self.recorder.anomaly("attempt_quarantined", f"{attempt_id} still runs although it was cancelled")
 
 
 class Attempt:

@@ -1,4 +1,4 @@
-"""The connections of connector `rest`: incoming data is limited before an HTTP parser sees it.
+"""Connections to data services: incoming data is limited before an HTTP parser sees it.
 
 The parser skips any number of interim responses (1xx) and processes all headers at once, without yielding to the
 event loop. Headers are therefore passed in small slices, with a yield before each, and the number of slices is

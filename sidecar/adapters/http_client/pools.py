@@ -1,4 +1,4 @@
-"""The connections of connector `rest`: one pool, and another one after certificates have changed."""
+"""Connections of an HTTP client: one pool, and another one after certificates have changed."""
 
 import ssl
 from functools import cache
@@ -6,8 +6,7 @@ from functools import cache
 import certifi
 import httpcore
 
-from sidecar.adapters.connector_rest.network import BoundedBackend
-from sidecar.adapters.connector_rest.settings import RestSettings
+from sidecar.adapters.http_client.network import BoundedBackend
 from subagents_tls.files import TlsFiles
 from subagents_tls.pools import RotatingPool
 
@@ -32,16 +31,28 @@ def tls_context(files: TlsFiles) -> ssl.SSLContext:
     return context
 
 
-def rest_pools(settings: RestSettings) -> RotatingPool[httpcore.AsyncConnectionPool]:
-    """Return the connections of a connector. Raises `OSError`, `TlsFilesProblem`."""
+def http_pools(
+    files: TlsFiles, most: int = 64, idle: int = 16, idle_seconds: float = 4.0
+) -> RotatingPool[httpcore.AsyncConnectionPool]:
+    """Return the connections of a client.
+
+    Args:
+        files: certificates for https.
+        most: connections at a time.
+        idle: connections that are kept open between requests.
+        idle_seconds: for how long they are.
+
+    Raises:
+        OSError, TlsFilesProblem: certificates cannot be used.
+    """
 
     def opened(context: ssl.SSLContext) -> httpcore.AsyncConnectionPool:
         return httpcore.AsyncConnectionPool(
             ssl_context=context,
-            max_connections=settings.max_connections,
-            max_keepalive_connections=settings.max_idle_connections,
-            keepalive_expiry=settings.idle_seconds,
+            max_connections=most,
+            max_keepalive_connections=idle,
+            keepalive_expiry=idle_seconds,
             network_backend=BoundedBackend(),
         )
 
-    return RotatingPool(settings.tls, tls_context, opened, httpcore.AsyncConnectionPool.aclose)
+    return RotatingPool(files, tls_context, opened, httpcore.AsyncConnectionPool.aclose)
