@@ -24,7 +24,7 @@ from sidecar.core.definitions.files.registry_entries import BLOCK_FIELDS, DATA_O
 from sidecar.settings.values import duration_text
 
 PAGE: Final = REPOSITORY / "docs/card-fields.md"
-SOURCE: Final = REPOSITORY / "sidecar/core/definitions/cards/card.py"
+SOURCES: Final = tuple(REPOSITORY / f"sidecar/core/definitions/cards/{name}.py" for name in ("card", "entries"))
 HEAD: Final = """# Fields of a definition
 
 Made from `sidecar/core/definitions` by `python -m scripts.document_card_fields`; do not edit. [Agent
@@ -83,7 +83,8 @@ def page() -> str:
     """Return the text of the page."""
     said = {
         node.name: documented(node).names
-        for node in ast.parse(SOURCE.read_text("utf-8")).body
+        for source in SOURCES
+        for node in ast.parse(source.read_text("utf-8")).body
         if isinstance(node, ast.ClassDef)
     }
     parts = [HEAD]

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from sidecar.adapters.plugin_threads.threads import PluginThreads
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Digest
-from sidecar.policy.factory import make_connector, make_runner
+from sidecar.policy.factory import IN_PLACE, Making, make_connector, make_runner
 from sidecar.policy.kinds import PLUGIN
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.protocols import (
@@ -39,10 +38,6 @@ CloseOne = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
 """Closes a plugin's object within a time limit, and raises nothing."""
 CHOICES_KEPT: Final = 1024
 """The most cards whose runner is cached; cards change with the definitions."""
-
-
-def _unheard(_kind: str, _detail: str) -> None:
-    """Receive a problem where nobody looks."""
 
 
 class TargetMap(Struct, frozen=True):
@@ -93,7 +88,7 @@ class ChosenRunners:
         settings: of each runner, by its name.
         targets: addresses of hosts.
         gateways: addresses of the tool gateway for hosts.
-        on_problem: receives the report that a runner of an installed plugin blocks its thread.
+        making: makes runners.
     """
 
     def __init__(
@@ -102,10 +97,10 @@ class ChosenRunners:
         settings: Mapping[str, Mapping[str, Any]],
         targets: TargetMap,
         gateways: GatewayAddresses,
-        on_problem: Callable[[str, str], None] = _unheard,
+        making: Making = IN_PLACE,
     ) -> None:
         self._policy = policy
-        self._threads = PluginThreads(policy.host, on_problem)
+        self._making = making
         self._settings = settings
         self._targets = targets
         self._gateways = gateways
@@ -141,7 +136,7 @@ class ChosenRunners:
         key = (spec.name, target, gateway)
         if key not in self._made:
             config = RunnerConfig(settings, target, gateway)
-            self._made[key] = self._threads.runner(spec, lambda: make_runner(spec, config), target or spec.name)
+            self._made[key] = self._making.runner(spec, lambda: make_runner(spec, config), target or spec.name)
         return self._made[key]
 
     async def close(self, close_one: CloseOne) -> None:
@@ -161,18 +156,18 @@ class ChosenConnectors:
     Args:
         policy: selects connectors by vertical.
         settings: of each connector, by its name.
-        on_problem: receives the report that a connector of an installed plugin blocks its thread.
+        making: makes connectors.
     """
 
     def __init__(
         self,
         policy: PolicyMap,
         settings: Mapping[str, Mapping[str, Any]],
-        on_problem: Callable[[str, str], None] = _unheard,
+        making: Making = IN_PLACE,
     ) -> None:
         self._policy = policy
         self._settings = settings
-        self._threads = PluginThreads(policy.host, on_problem)
+        self._making = making
         self._made: dict[str, Connector] = {}
 
     def connector_for(self, card: Card, tool_id: str) -> Connector:
@@ -191,7 +186,7 @@ class ChosenConnectors:
             with suppress(PluginProblem):  # the first call that needs the connector gets the error
                 spec = self._policy.connector(card.definition.vertical, tool.connector, f"tools.{tool.id}.connector")
                 if spec.name not in self._made:
-                    if self._policy.host.is_own(spec):  # others are made in threads of their own
+                    if self._policy.host.is_own(spec):  # others have threads of their own
                         await self._warmed_up(spec)
                     self._connector(spec)
 
@@ -206,7 +201,7 @@ class ChosenConnectors:
         if spec.name not in self._made:
             section = self._settings.get(spec.name, {})
             needs_user_token = bool(spec.needs_user_token and spec.needs_user_token(section))
-            self._made[spec.name] = self._threads.connector(
+            self._made[spec.name] = self._making.connector(
                 spec, lambda: make_connector(spec, section), needs_user_token=needs_user_token
             )
         return self._made[spec.name]

@@ -217,8 +217,8 @@ async def _ports(
     """Create all dependencies of the operations; also return their background loops."""
     settings, replaced, anomaly = parts.settings, parts.replaced, parts.recorder.anomaly
     specs = [kept_in(record.rollouts, spec) for spec in policy.flag_backends]
-    made, of = PluginThreads(policy.host, anomaly).made, settings.flags
-    backends = {each.name: made(each, partial(make_flag_backend, each, of.get(each.name, {}))) for each in specs}
+    making, of = PluginThreads(policy.host, anomaly), settings.flags
+    backends = {each.name: making.made(each, partial(make_flag_backend, each, of.get(each.name, {}))) for each in specs}
     for backend in backends.values():
         opened.push_async_callback(closed, backend.close)
     calls = PluginCalls(parts.tasks, hung_reports(parts.recorder))
@@ -226,9 +226,9 @@ async def _ports(
         backends, policy.flag_routes, replaced.clock, flag_timing(settings), FlagReports().changed, calls
     )
     targets = TargetMap(settings.targets.slots, settings.targets.verticals)
-    runners = ChosenRunners(policy, settings.runners, targets, _gateways(settings), anomaly)
+    runners = ChosenRunners(policy, settings.runners, targets, _gateways(settings), making)
     opened.push_async_callback(runners.close, closed)
-    connectors = ChosenConnectors(policy, settings.connectors, anomaly)
+    connectors = ChosenConnectors(policy, settings.connectors, making)
     opened.push_async_callback(connectors.close, closed)
     memory = await open_memory(policy, settings, parts.redactor, anomaly)
     opened.push_async_callback(closed, memory.close)

@@ -45,7 +45,7 @@ FAILED: Final = Page(500, "text/plain; charset=utf-8", b"see the log\n")
 
 @contextmanager
 def reserved(address: str) -> Iterator[socket.socket]:
-    """Reserve an address while the context is open, without answering anybody, for the beginning of a start.
+    """Reserve an address while the context is open, without answering connections, for the beginning of a start.
 
     Args:
         address: an IP address and a port.

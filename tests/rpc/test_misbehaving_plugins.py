@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from sidecar.adapters.plugin_threads.threads import PluginThreads
 from sidecar.adapters.step_checks import ChosenGates, ChosenPolicies, PolicyThreads
 from sidecar.core.identifiers import Vertical
 from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules
@@ -139,6 +140,10 @@ async def test_a_memory_and_a_sink_that_misbehave_cost_no_turn(how: Misbehaviour
     assert outcome.outcome == outcome_pb2.OUTCOME_SUCCEEDED
 
 
+def unheard(_kind: str, _detail: str) -> None:
+    """Take no note."""
+
+
 def resolved(how: Misbehaviour, rewards: PolicyNames) -> tuple[PolicyMap, dict[str, dict[str, str]]]:
     """Return the plugins of a default that is right and of `rewards`, and the settings of `bad`."""
     sections = bad(how)
@@ -152,7 +157,7 @@ def resolved(how: Misbehaviour, rewards: PolicyNames) -> tuple[PolicyMap, dict[s
 async def test_a_gate_client_that_misbehaves_holds_the_steps_of_its_vertical_only(how: Misbehaviour) -> None:
     """A pass for another digest is not believed; nothing counts as a failed gate."""
     policy, sections = resolved(how, PolicyNames(gates="bad"))
-    gates, told = ChosenGates(policy, sections, lambda what, why: None), Told()
+    gates, told = ChosenGates(policy, sections, unheard, PluginThreads(policy.host, unheard)), Told()
     evaluator = GateEvaluator(GateRules(timedelta(milliseconds=50)), gates.client_for, Clock(), told)
 
     (rewards,) = await evaluator.ask_all(QUESTION, ["pre_ramp"], REWARDS, facts("rewards"))
@@ -171,7 +176,8 @@ async def test_a_gate_client_that_misbehaves_holds_the_steps_of_its_vertical_onl
 async def test_a_lifecycle_policy_that_misbehaves_gives_no_answer_for_its_vertical_only(how: Misbehaviour) -> None:
     """What is no `PolicyAnswer`, raises or does not come back denies (`tests/unit/rollout/test_policies.py`)."""
     policy, sections = resolved(how, PolicyNames(lifecycle=("bad",)))
-    policies, threads = ChosenPolicies(policy, sections, lambda what, why: None), PolicyThreads(timedelta(seconds=0.05))
+    policies = ChosenPolicies(policy, sections, unheard, PluginThreads(policy.host, unheard))
+    threads = PolicyThreads(timedelta(seconds=0.05))
     ((_, shop),), ((_, rewards),) = policies.of_vertical(SHOP), policies.of_vertical(REWARDS)
 
     try:

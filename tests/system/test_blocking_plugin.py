@@ -1,4 +1,4 @@
-"""A plugin that blocks its thread holds up nobody else, and is named in log and metric."""
+"""A plugin that blocks its thread delays no other, and is named in log and metric."""
 
 from typing import Final
 

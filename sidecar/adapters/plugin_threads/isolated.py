@@ -1,18 +1,16 @@
 """Objects of installed plugins, each in a thread of its own, with the interface of its kind.
 
-Whoever calls such an object is on the sidecar's event loop and does not notice the thread. The limits of time, and the
+A caller on the sidecar's event loop does not notice the thread. The limits of time, and the
 number of abandoned calls, are those of the callers: `PluginCalls`, `GuardedGate`, `BoundedSink`, `Attempt`.
 
 Objects of the sidecar's own plugins stay on the event loop. They do not block, and share connections and stores with
 the rest of the process.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from sidecar.adapters.plugin_threads.thread import PluginThread
-from sidecar.core.faults import Fault
+from sidecar.adapters.plugin_threads.thread import PluginThread, closed_in
 from sidecar.core.flag_states import FlagReport
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.core.identifiers import Principal, Slot
@@ -23,26 +21,13 @@ from sidecar.policy.kinds import PluginKind
 from sidecar.policy.lifecycle import GateAnswer, GateClient, GateQuestion
 from sidecar.policy.memory import UserEraser
 from sidecar.policy.problems import PluginProblem
-from sidecar.policy.protocols import (
-    Connector,
-    EnricherCall,
-    EnricherRefused,
-    EnricherReply,
-    RefusalKind,
-    Runner,
-    RunnerError,
-    RunnerEvent,
-    RunRequest,
-)
 from sidecar.policy.specs import PluginSpec
 
 Made = TypeVar("Made")
 MAKE_SECONDS: Final = 30.0
-"""The longest time for a factory. The start waits for it, and serves nobody yet."""
+"""The longest time for a factory. The start waits for it, and serves no user yet."""
 EDIT_SECONDS: Final = 0.05
 """The longest time for `edit_for`, which the event loop waits for; it answers from memory."""
-EVENTS_AHEAD: Final = 16
-"""Events of a runner that may wait in the event loop until they are read."""
 
 
 class _Isolated(Generic[Made]):
@@ -59,7 +44,7 @@ class _Isolated(Generic[Made]):
 
     async def close(self) -> None:
         """Close the object and end its thread."""
-        await _closed(self._thread, lambda: self._made)
+        await closed_in(self._thread, lambda: self._made)
 
 
 class IsolatedFlags(_Isolated[Any]):
@@ -160,105 +145,6 @@ class _Erasing(IsolatedMemory):
         return await self._thread.call(lambda: self._made.erase(principal))
 
 
-class _Later(Generic[Made]):
-    """An object that is made in its thread without anybody waiting; turns are served meanwhile.
-
-    Args:
-        thread: makes and uses the object.
-        make: makes it. What it raises is kept for the calls.
-    """
-
-    def __init__(self, thread: PluginThread, make: Callable[[], Made]) -> None:
-        self._thread = thread
-        self._make = make
-        self._made: Made | None = None
-        self._problem: PluginProblem | None = None
-        thread.post(self._begin)
-
-    async def close(self) -> None:
-        """Close the object, if it was made, and end its thread."""
-        await _closed(self._thread, lambda: self._made)
-
-    def _begin(self) -> None:
-        try:
-            self._made = self._make()
-        except PluginProblem as problem:
-            self._problem = problem
-
-    def _there(self) -> Made:
-        """Return the object. Raises `PluginProblem`. Only for the thread, which has made it before any call."""
-        if self._made is None:
-            raise self._problem or PluginProblem("it is not made", where=self._thread.name, remedy="look into the log")
-        return self._made
-
-
-class IsolatedConnector(_Later[Connector]):
-    """A connector.
-
-    Attributes:
-        needs_user_token: as the descriptor says.
-    """
-
-    def __init__(self, thread: PluginThread, make: Callable[[], Connector], *, needs_user_token: bool) -> None:
-        super().__init__(thread, make)
-        self.needs_user_token = needs_user_token
-
-    async def enrich(self, call: EnricherCall) -> EnricherReply:
-        """Send one request."""
-        try:
-            return await self._thread.call(lambda: self._there().enrich(call))
-        except PluginProblem as problem:
-            return EnricherRefused(RefusalKind.UNAVAILABLE, Fault("", remedy=problem.remedy))
-
-
-class IsolatedRunner(_Later[Runner]):
-    """A runner.
-
-    Attributes:
-        target: that of the definition, or the runner's name: the runner is not asked, since it may block.
-    """
-
-    def __init__(self, thread: PluginThread, make: Callable[[], Runner], target: str) -> None:
-        super().__init__(thread, make)
-        self.target = target
-
-    async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
-        """Execute one attempt: the thread reads the runner's events, and runs ahead of the reader by a few.
-
-        Raises:
-            RunnerError: as the runner's, or the runner could not be made.
-        """
-        here, events = asyncio.get_running_loop(), asyncio.Queue[RunnerEvent | None]()
-        room = asyncio.Semaphore(EVENTS_AHEAD)
-
-        async def read() -> None:
-            stream = self._there().run(request)
-            try:
-                async for event in stream:
-                    await room.acquire()
-                    here.call_soon_threadsafe(events.put_nowait, event)
-            finally:
-                close = getattr(stream, "aclose", None)
-                if close is not None:
-                    await close()
-
-        reading = asyncio.ensure_future(self._thread.call(read))
-        reading.add_done_callback(lambda _: events.put_nowait(None))
-        try:
-            while (event := await events.get()) is not None:
-                yield event
-                self._thread.post(room.release)
-            await reading
-        except PluginProblem as problem:
-            fault = Fault(self.target, self.target, remedy=problem.remedy)
-            raise RunnerError(problem.what, unreachable=True, fault=fault) from None
-        finally:
-            reading.cancel()
-            await asyncio.wait((reading,))  # whoever abandons the attempt sees that the runner still works
-            if not reading.cancelled():
-                reading.exception()  # marks it as retrieved: the attempt may have ended before
-
-
 def isolated(spec: PluginSpec, make: Callable[[], Any], thread: PluginThread) -> Any:
     """Make an object of a plugin in a thread, and return one with the same interface that passes calls on.
 
@@ -297,14 +183,3 @@ def _flags(made: object) -> type[IsolatedFlags]:
     if isinstance(made, NamedFlagBackend):
         return _NamedSwitching if isinstance(made, FlagWriter) else _Named
     return _Switching if isinstance(made, FlagWriter) else IsolatedFlags
-
-
-async def _closed(thread: PluginThread, made: Callable[[], Any]) -> None:
-    async def close() -> None:
-        if (found := made()) is not None:
-            await found.close()
-
-    try:
-        await thread.call(close)
-    finally:
-        thread.leave()

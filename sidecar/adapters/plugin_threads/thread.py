@@ -54,8 +54,8 @@ class PluginThread:
     async def call(self, work: Callable[[], Awaitable[Answer]]) -> Answer:
         """Run a coroutine in the thread; return its result, or raise what it raises.
 
-        If this call is cancelled, it cancels the coroutine and waits for its end: whoever limits this call sees that
-        the plugin still works, and abandons the call. A second cancellation ends the waiting.
+        If this call is cancelled, it cancels the coroutine and waits for its end: the code that limits this call sees
+        that the plugin still works, and abandons the call. A second cancellation ends the waiting.
 
         Args:
             work: begins the work, in the thread and in the context of this call.
@@ -105,7 +105,7 @@ class PluginThread:
             self._loop.call_soon_threadsafe(callback)
 
     def leave(self) -> None:
-        """Let an object go. After the last one the thread ends as soon as it is not blocked; nobody waits for that."""
+        """Let an object go. After the last one the thread ends, as soon as it is not blocked."""
         self.users -= 1
         if self.users <= 0:
             self.post(self._loop.stop)
@@ -189,5 +189,18 @@ class _Call(Generic[Answer]):
 
     def _report(self, task: "asyncio.Task[_End[Answer]]") -> None:
         end: _End[Answer] = _End(None, asyncio.CancelledError()) if task.cancelled() else task.result()
-        with suppress(RuntimeError):  # the loop that asked is closed: nobody waits
+        with suppress(RuntimeError):  # the loop that asked is closed
             self._here.call_soon_threadsafe(self.ending.settle, end)
+
+
+async def closed_in(thread: PluginThread, made: Callable[[], Any]) -> None:
+    """Close an object in its thread, if there is one, and let the thread go."""
+
+    async def close() -> None:
+        if (found := made()) is not None:
+            await found.close()
+
+    try:
+        await thread.call(close)
+    finally:
+        thread.leave()

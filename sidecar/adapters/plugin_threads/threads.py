@@ -15,7 +15,9 @@ Made = TypeVar("Made")
 
 
 class PluginThreads:
-    """The threads of instances. All runners of an instance share one, and there may be a runner for each sub-agent.
+    """The threads of instances; implements `Making`.
+
+    All runners of an instance share one, because there may be a runner for each sub-agent.
 
     Args:
         host: says which plugins are the sidecar's own.
@@ -28,11 +30,7 @@ class PluginThreads:
         self._of_runners: dict[str, PluginThread] = {}
 
     def made(self, spec: PluginSpec, make: Callable[[], Made]) -> Made:
-        """Make an object of any kind but the next two, and wait for that; for the start of the sidecar.
-
-        Raises:
-            PluginProblem: the factory does not return, or whatever `make` raises.
-        """
+        """Make an object, and wait for that. Raises `PluginProblem`."""
         if self._host.is_own(spec):
             return make()
         from sidecar.adapters.plugin_threads.isolated import isolated  # noqa: PLC0415  only with installed plugins
@@ -44,21 +42,15 @@ class PluginThreads:
         """Make a connector. Raises whatever `make` raises; of an installed plugin its calls fail instead."""
         if self._host.is_own(spec):
             return make()
-        from sidecar.adapters.plugin_threads.isolated import IsolatedConnector  # noqa: PLC0415  the same reason
+        from sidecar.adapters.plugin_threads.made_later import IsolatedConnector  # noqa: PLC0415  the same reason
 
         return IsolatedConnector(self._thread(spec), make, needs_user_token=needs_user_token)
 
     def runner(self, spec: RunnerSpec, make: "Callable[[], Runner]", target: str) -> "Runner":
-        """Make a runner. Raises whatever `make` raises; of an installed plugin its attempts fail instead.
-
-        Args:
-            spec: its descriptor.
-            make: makes it.
-            target: names what fails together, if the plugin is an installed one.
-        """
+        """Make a runner. Raises whatever `make` raises; of an installed plugin its attempts fail instead."""
         if self._host.is_own(spec):
             return make()
-        from sidecar.adapters.plugin_threads.isolated import IsolatedRunner  # noqa: PLC0415  the same reason
+        from sidecar.adapters.plugin_threads.made_later import IsolatedRunner  # noqa: PLC0415  the same reason
 
         return IsolatedRunner(self._thread(spec), make, target)
 

@@ -1,17 +1,16 @@
 """Creates the audit sinks that the settings select, each behind its boundary."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from sidecar.adapters.plugin_threads.threads import PluginThreads
 from sidecar.composition.telemetry.collector import check_installed
 from sidecar.observability.audit.boundary import BoundedSink
 from sidecar.observability.audit.plugin import OTLP_SINK, cleaned_by
 from sidecar.observability.redaction import Redactor
-from sidecar.policy.factory import make_audit_sink
+from sidecar.policy.factory import Making, make_audit_sink
 from sidecar.policy.selection import PolicyMap
 from sidecar.policy.specs import AuditSinkSpec
 from sidecar.settings import Settings
@@ -19,7 +18,7 @@ from sidecar.settings import Settings
 
 @asynccontextmanager
 async def opened_sinks(
-    policy: PolicyMap, settings: Settings, redactor: Redactor, anomaly: Callable[[str, str], None]
+    policy: PolicyMap, settings: Settings, redactor: Redactor, making: Making
 ) -> AsyncIterator[Mapping[str, BoundedSink]]:
     """Create the sinks by name; close all of them concurrently.
 
@@ -27,18 +26,17 @@ async def opened_sinks(
         policy: selects them.
         settings: of the sidecar.
         redactor: for data that is sent to a collector.
-        anomaly: receives the report that a sink of an installed plugin blocks its thread.
+        making: makes them.
 
     Raises:
         PluginProblem: the settings of a sink are wrong, or it cannot be created.
         SettingsProblem: the OTLP exporter is not installed.
     """
     sinks: dict[str, BoundedSink] = {}
-    threads = PluginThreads(policy.host, anomaly)
     try:
         for spec in policy.sinks:
             make = partial(make_audit_sink, cleaned_by(redactor, spec), _section(spec, settings))
-            sinks[spec.name] = BoundedSink(spec.name, threads.made(spec, make))
+            sinks[spec.name] = BoundedSink(spec.name, making.made(spec, make))
         yield sinks
     finally:
         await asyncio.gather(*(sink.close() for sink in sinks.values()))

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from sidecar.adapters.plugin_threads.isolated import IsolatedConnector, IsolatedRunner, isolated
+from sidecar.adapters.plugin_threads.isolated import isolated
+from sidecar.adapters.plugin_threads.made_later import IsolatedConnector, IsolatedRunner
 from sidecar.adapters.plugin_threads.thread import PluginThread
 from sidecar.adapters.plugin_threads.threads import PluginThreads
 from sidecar.policy.flags import FlagWriter, NamedFlagBackend
@@ -179,7 +180,7 @@ async def test_a_blocked_thread_holds_up_no_other_and_is_named_once() -> None:
 
 def spec(of: type[PluginSpec], make: Any) -> Any:
     """Return a descriptor."""
-    return of(name="mine", contract=f"{of.kind}/1", summary="x", factory=lambda settings: make())  # type: ignore[call-arg]
+    return of(name="mine", contract=f"{of.kind}/1", summary="x", factory=lambda settings: make())  # type: ignore[call-arg]  # every kind of descriptor has one
 
 
 class Flags:
