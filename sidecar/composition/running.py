@@ -105,6 +105,7 @@ async def running_sidecar(
         record = await opened.enter_async_context(_record(parts))
         opened.push_async_callback(parts.tasks.close, LAST_TASKS_SECONDS)
         ending = await opened.enter_async_context(AsyncExitStack())
+        # Before any object is built that could log it: the redactor must know the secret first.
         boot_secret = _boot_secret(parts)
         interceptors = parts.telemetry.interceptors(opened)
         operations, plans, loops = await joined_operations(parts, record, boot_secret, opened)
@@ -112,6 +113,7 @@ async def running_sidecar(
         for plan in plans:
             serving = listening(plan, context, settings.server.limits, interceptors)
             healths.append(await opened.enter_async_context(serving))
+        # After the gRPC listeners: a scrape of a process that cannot serve would be misleading.
         metrics = RecentMetrics(parts.metrics, parts.replaced.clock.monotonic, parts.replaced.metrics_age)
         ops = OpsHttp(pages(metrics, parts.readiness, parts.redactor), parts.defects.of_page)
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address, place))
