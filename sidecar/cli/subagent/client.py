@@ -159,7 +159,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         return make_stub(self._channel)
 
     def rollouts(self) -> pb.ListRolloutsResponse:
-        """Return all rollouts; while the store is away what this replica serves, which `replica_view` says."""
+        """Return all rollouts. While the store is unavailable: what this replica serves, with `replica_view` set."""
         answer: pb.ListRolloutsResponse = self.ask_all(
             "ListRollouts", pb.ListRolloutsRequest(or_replica_view=True), "slots"
         )
