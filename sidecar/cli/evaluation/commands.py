@@ -22,7 +22,7 @@ WATCH_EXIT_CODES: Final = (
 
 @unique
 class Source(StrEnum):
-    """Sources to choose from. What users say comes from the consumer-agent."""
+    """The values of `--source`. Scores of users come from the consumer-agent."""
 
     JUDGE = "judge"
     RULE = "rule"
@@ -94,11 +94,11 @@ def _ramp_watchdog(
     at: Open,
     rules: dict[str, float],
     slot: Annotated[str, typer.Option("--slot", help="Only this slot.")] = "",
-    every: Annotated[int, typer.Option("--every", min=1, help="Seconds between two looks.")] = 60,
-    once: Annotated[bool, typer.Option("--once", help="Look once and end, e.g. from cron.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Ramp nothing down; say what would be done.")] = False,
+    every: Annotated[int, typer.Option("--every", min=1, help="Seconds between two rounds.")] = 60,
+    once: Annotated[bool, typer.Option("--once", help="Run one round and end, e.g. from cron.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")] = False,
 ) -> None:
-    """Watch ramps: compare each ramping definition with its target, ramp down on a breach, else propose the next step.
+    """Watch ramps: compare each ramping definition with its target. Ramp down on a breach, otherwise propose a step.
 
     It never raises a ramp. Uses the operator listener and needs a token of the role breaker.
     """
