@@ -148,10 +148,8 @@ def active_flags(catalogue: Catalogue, orchestrator: Card, flags: Flags) -> tupl
     """Return the flags that are on for all users, of those that orchestrator, sub-agents and their blocks mention."""
     mentioned: dict[str, Vertical] = {}
     for card in _reached(catalogue, orchestrator):
-        definition = card.definition
-        for name in (definition.enabled_via_flag, definition.cohort_flag, *(b.feature_gated for b in card.blocks)):
-            if name is not None:
-                mentioned.setdefault(name, definition.vertical)
+        for name in card.flags:
+            mentioned.setdefault(name, card.definition.vertical)
     return tuple(sorted(name for name, vertical in mentioned.items() if _on_for_all(flags, name, vertical)))
 
 

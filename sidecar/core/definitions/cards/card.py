@@ -198,6 +198,13 @@ class Card(Struct, frozen=True):
     commit: Commit
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags that the definition and its blocks mention."""
+        definition = self.definition
+        named = (definition.enabled_via_flag, definition.cohort_flag, *(block.feature_gated for block in self.blocks))
+        return tuple(name for name in named if name is not None)
+
+    @property
     def shape(self) -> str:
         """A hash of model, tools and prompt blocks without their order. Only a new definition may change them.
 
