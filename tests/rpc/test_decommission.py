@@ -277,25 +277,28 @@ async def test_once_begun_it_is_neither_revised_nor_killed() -> None:
 
 @requirement("PF1-NFR-5a")
 async def test_when_the_window_has_passed_every_view_says_so() -> None:
-    """One second before, and then: list, slot, log once a day and not twice."""
+    """One second before, and then: list, slot, log once a day and not twice; and once on the audit."""
     async with an_operated_sidecar(shop(), rewards()) as bench:
         await rolled_back(bench)
         await begin(bench)
         watch = bench.rollout.watch_decommissions
         bench.clock.time += timedelta(days=90, seconds=-1)
-        watch.look()
+        await watch.look()
         before = (await listed(bench))[0].overdue, (await bench.status()).definitions[0].decommission_overdue
         quiet = len(bench.sidecar.recorder.of("anomaly"))
         bench.clock.time += timedelta(seconds=1)
         for hours in (0, 1, 22, 1, 0):
             bench.clock.time += timedelta(hours=hours)
-            watch.look()
+            await watch.look()
         after = (await listed(bench))[0].overdue, (await bench.status()).definitions[0].decommission_overdue
         said = bench.sidecar.recorder.of("anomaly")[quiet:]
+        rows = await bench.audit()
 
     assert (before, after) == ((False, False), (True, True))
     assert [kind for kind, _ in said] == ["decommission_overdue"] * 2
     assert "shop: begun 2026-11-22, due 2027-02-20; " in said[0][1]
+    late = [row for row in rows if row.rollout.kind == pb.ROLLOUT_EVENT_KIND_DECOMMISSION_OVERDUE]
+    assert [(row.rollout.definition_id, row.actor) for row in late] == [("shop", "decommission-watch")]
 
 
 async def test_of_two_operators_at_once_one_takes_the_step_and_the_other_reads_again() -> None:

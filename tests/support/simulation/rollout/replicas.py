@@ -184,7 +184,7 @@ class Replica:
         await self.operations.definition_watch.look()
         await self.operations.views.look()
         await self.operations.stops.effective.look()
-        self.operations.watch_decommissions.look()
+        await self.operations.watch_decommissions.look()
 
     async def list_decommissions(self) -> None:
         """Ask for what has not ended; the answer goes into the journal."""
