@@ -122,8 +122,10 @@ def what_is_overdue_is_said(facts: RolloutFacts) -> Iterator[str]:
                 yield f"{replica.life} never says that {it.name} is overdue"
         if not any(event.digest == it.content for event in _on_record(facts)):
             yield f"the audit never says that {it.name} is overdue"
-    rows = Counter(event.request_id for event in _on_record(facts))
-    yield from (f"the audit says {times} times: {which}" for which, times in rows.items() if times > 1)
+    begun = _begins(facts)
+    for content, times in Counter(str(event.digest) for event in _on_record(facts)).items():
+        if times > begun[content]:
+            yield f"{times} rows of the audit say that {content} is overdue; it was begun {begun[content]} times"
     for _, at, listed in facts.seen.journal.of(Listed):
         pending = [it for it in leaving if it.leaving is not None and not it.leaving.over]
         wanted = sorted((it.content, is_late(it, window, listed.wall), True) for it in pending)
@@ -134,6 +136,13 @@ def what_is_overdue_is_said(facts: RolloutFacts) -> Iterator[str]:
 def _on_record(facts: RolloutFacts) -> Iterator[RolloutEvent]:
     for step in facts.steps:
         yield from (each for each in step.committed.change.events if each.what == "decommission_overdue")
+
+
+def _begins(facts: RolloutFacts) -> Counter[str]:
+    """Return how often the decommission of each content began, before the run or in it."""
+    first = (it.content for slot in facts.states[0].slots.values() for it in slot.definitions if it.leaving is not None)
+    began = (step for step in facts.steps if step.changes and step.wish is not None and step.wish.kind == wishes.BEGIN)
+    return Counter((*first, *(str(event.digest) for step in began for event in step.committed.change.events)))
 
 
 def _of_name(slots: Iterable[Slot], name: str) -> Iterator[Definition]:
