@@ -152,10 +152,10 @@ def _text(simulated: dict[str, Any]) -> str:
     question, client = simulated["question"], simulated["client"]
     before, to = question["from_ramp"], question["to_ramp"]
     step = "promotion" if before == to else f"ramp {percent(before)} -> {percent(to)}"
-    asked = f"gate client {client}" if client else "NO gate client: the step is held; set `policy.default.gates`"
-    lines = [f"{question['gate']} of {question['definition_id']}, {step}, asks: {asked}"]
+    asked = f"gate client {client}" if client else "NO gate client, so the step is held: set `policy.default.gates`"
+    lines = [f"{question['gate']} of {question['definition_id']}, {step}, asks {asked}"]
     lines += [f"  {name}: {value}" for name, value in question.items()]
-    lines += [f"an answer must repeat {', '.join(simulated['answer_repeats'])}, and say when it expires"]
+    lines += [f"an answer must repeat {', '.join(simulated['answer_repeats'])}, and contain an expiry time"]
     cells = [COLUMNS, *(_cells(each) for each in simulated["answers"])]
     widths = [max(len(row[column]) for row in cells) for column in range(len(COLUMNS))]
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]

@@ -49,6 +49,7 @@ class Deadlines:
         """
         deadline = Deadline(due, given)
         self._made += 1
+        # The running number decides between equal times, so that two deadlines are never compared themselves.
         heappush(self._queue, (when, self._made, deadline))
         if self._timer is None or when < self._timer_at:
             self._arm()
@@ -82,6 +83,7 @@ class Deadlines:
         try:
             while self._queue and self._queue[0][0] <= now:
                 _, _, deadline = heappop(self._queue)
+                # Taken out before the call: `due` may cancel this deadline or add others.
                 due, given = deadline.due, deadline.given
                 if due is not None:
                     deadline.cancel()

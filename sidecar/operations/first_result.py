@@ -36,6 +36,8 @@ class FirstResult(Generic[How]):
         if self.settled:
             return False
         self.settled, self.how = True, how
+        # Taken out before they are called: a callback may register another one, which then runs immediately, or may
+        # hold this object, which must not hold the callback any longer.
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback(how)
@@ -54,6 +56,8 @@ class FirstResult(Generic[How]):
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._callbacks.append(partial(_wake, waiter))
             await waiter
+        # Read from the attribute and not from the future: the waiter wakes in a later pass of the event loop, and `how`
+        # never changes once it is set.
         how: Any = self.how
         decided: How = how
         return decided
@@ -81,5 +85,7 @@ async def shield_until_done(spawner: Spawner, work: Coroutine[Any, Any, Result],
             if not future.done():
                 future.set_result(result)
 
+    # The spawner and not the caller owns the task: a stopping process waits for it, and a cancelled caller does not
+    # cancel it.
     spawner.spawn(run(), name)
     return await asyncio.shield(future)

@@ -61,6 +61,7 @@ class ReadyList:
         self._steps: list[Step] = []
         self._taker: asyncio.Future[None] | None = None
         self._relieve: Callable[[], object] = _nothing
+        # A drain is started together with the list, so steps that are put before it runs must not start another one.
         self.attended, self.imminent, self.closed = True, False, False
 
     def put(self, step: Step) -> None:

@@ -16,6 +16,7 @@ from sidecar.operations.deadlines import deadline_at
 from sidecar.operations.ports import ListenerClosed
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.turn.deliver_frames import deliver_frames
+from sidecar.operations.turn.state.trace_context import trace_of
 from sidecar.rpc.methods import SENT_UNREAD, Call, Listener, Method, MethodShape
 from sidecar.rpc.translate import enums, requests
 from sidecar.rpc.translate.frames import Told, fill_frame, fill_result
@@ -215,7 +216,9 @@ class DispatchServicer:
         require_of(self._contract, ("session",), "session")
 
     async def _dispatch(self, message: pb.DispatchRequest, call: Call) -> bytes | None:
-        begun = await self._operations.dispatch_calls.begin(requests.dispatch(message), call.time_left, call.trace)
+        begun = await self._operations.dispatch_calls.begin(
+            requests.dispatch(message), call.time_left, trace_of(call.metadata)
+        )
         lane = call.lane
         frames: Listener = lane.listener() if lane else GrpcFrames(call, pb.DispatchResponse, self._write_timeout)
         await deliver_frames(begun, 0, frames)
@@ -226,7 +229,7 @@ class DispatchServicer:
             problem = FieldProblem("dispatch", "is missing; put the DispatchRequest there")
             raise InvalidRequest("DispatchUnaryRequest cannot be used: dispatch is missing", fields=[problem])
         request = requests.dispatch(message.dispatch, "dispatch.")
-        begun = await self._operations.dispatch_calls.begin(request, call.time_left, call.trace)
+        begun = await self._operations.dispatch_calls.begin(request, call.time_left, trace_of(call.metadata))
         listener = ResultOnly()
         await deliver_frames(begun, begun.dispatch.sequence, listener)
         if listener.result is None:

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError, Message
 from msgspec import Struct, field
 
 from sidecar.core.errors import AdmissionRefused, DeadlineTooShort, InternalError, MalformedMessage, SubagentsError
+from sidecar.core.waiting_calls import WaitingCalls
 from sidecar.rpc.authorisation import CallAdmission, Metadata, admit, caller_of
 from sidecar.rpc.in_flight import InFlight, Turn
 from sidecar.rpc.methods import Call, CallContext, Method, time_left
@@ -22,8 +23,6 @@ SENT_AT_KEY: Final = "x-subagents-sent-at"
 LONGEST_BELIEVED: Final = 30.0
 """Seconds. A client that says more has another clock."""
 WAIT_LIMIT: Final = "wait"
-SHARE_OF_WORK: Final = 0.5
-"""Of the longest wait: if calls of work that has begun wait longer, no other work is begun."""
 WAIT_RETRY: Final = timedelta(seconds=1)
 
 OnDefect = Callable[[str, str, BaseException], None]
@@ -46,7 +45,7 @@ class ServingRules(Struct, frozen=True):
         min_remaining_time: a call with less time than this is refused: its answer would arrive too late, and would take
             time from calls that can still be answered (research/reliability.md finding 7).
         write_timeout: a listener that has not accepted a frame for this long counts as gone.
-        longest_wait: a call that begins work and was sent longer ago is refused.
+        longest_wait: a call that begins work and was sent longer ago is refused while its queue stands.
     """
 
     min_remaining_time: timedelta = timedelta(milliseconds=10)
@@ -87,7 +86,9 @@ class Guard:
     def __init__(self, entrance: CallAdmission, around: HandlerContext) -> None:
         self._entrance = entrance
         self._around = around
-        self._behind_until = 0.0
+        # Only clients on the same machine are believed, as they have the same clock.
+        longest = around.rules.longest_wait.total_seconds()
+        self._waiting = None if entrance.peers is not None else WaitingCalls(longest)
         self.too_late: Final = AdmissionRefused(
             "the sidecar gets more than it can do, so calls wait too long; add replicas, or call less often",
             metadata={"limit": WAIT_LIMIT},
@@ -117,9 +118,11 @@ class Guard:
             if turn is not None:
                 await turn
             metadata = context.invocation_metadata()
-            if self._waits_too_long(method, metadata):
-                self.note(self.too_late)
-                return self.too_late
+            if self._waiting is not None and not method.reserved:  # first of all: a refusal is to cost little
+                now = self._around.sent_clock()
+                if self._waiting.refuses(method.name, waited(metadata, now), now, begins_work=method.begins_work):
+                    self.note(self.too_late)
+                    return self.too_late
             return await work(self._admitted(method, context, metadata, raw))
         except SubagentsError as error:
             self.note(error)
@@ -157,25 +160,6 @@ class Guard:
             return Call(context, metadata, left, grant, guard=self, peer=peer)
         return Call(context, metadata, left, grant, caller, guard=self, peer=peer)
 
-    def _waits_too_long(self, method: Method, metadata: Metadata) -> bool:
-        """Return whether a call that begins work has waited too long, or those of work that has begun wait.
-
-        Under a load that cannot be carried, calls wait until their deadlines: those that are served have no time left
-        and those behind them wait in vain. The place of one that is refused at once is taken by one that is served in
-        time. It is refused before anything else is looked at, as that is to cost little. Only clients on the same
-        machine are believed, as they have the same clock.
-        """
-        if self._entrance.peers is not None or method.reserved:
-            return False
-        now, longest = self._around.sent_clock(), self._around.rules.longest_wait.total_seconds()
-        seconds = waited(metadata, now)
-        if method.begins_work:
-            return seconds > longest or now < self._behind_until <= now + longest
-        if seconds > longest * SHARE_OF_WORK:
-            # As long as this one has waited, those behind it take to be served.
-            self._behind_until = max(self._behind_until, now + min(seconds, longest))
-        return False
-
     def _defect(self, method: Method, error: BaseException) -> InternalError:
         """Return the error for a defect, with only a hint where to find the details: they may contain user data."""
         correlation_id = self._around.correlation_id()
@@ -186,16 +170,16 @@ class Guard:
         )
 
 
-def waited(metadata: Metadata, now: float) -> float:
-    """Return for how many seconds a call has waited; 0: its client does not say, or cannot be right."""
+def waited(metadata: Metadata, now: float) -> float | None:
+    """Return for how many seconds a call has waited; None: its client does not say, or cannot be right."""
     for name, value in metadata:
         if name == SENT_AT_KEY:
             try:
                 seconds = now - int(value) / 1000
             except (ValueError, OverflowError):
-                return 0.0
-            return seconds if 0 < seconds <= LONGEST_BELIEVED else 0.0
-    return 0.0
+                return None
+            return seconds if 0 <= seconds <= LONGEST_BELIEVED else None
+    return None
 
 
 def parsed(method: Method, raw: bytes) -> Message:

@@ -1,6 +1,6 @@
-"""How this process runs: every setting, read once at the start from a file and the environment.
+"""The settings of the process, read once at the start from a file and the environment.
 
-What the sidecar works *on* (definitions, flags) is data and is read through ports while it runs (PF1-D-74).
+Definitions and flags are no settings: they are data, which ports read while the process runs (PF1-D-74).
 """
 
 from sidecar.settings.dispatching import DispatchSettings

@@ -9,7 +9,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 NOT_READ: Final = object()
-"""In the place of a value with which something is wrong."""
+"""Marks a value that could not be read."""
 INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
 DIGITS_AT_MOST: Final = 100
 YES: Final = frozenset({"true", "1", "yes", "on"})
@@ -18,7 +18,7 @@ NO: Final = frozenset({"false", "0", "no", "off"})
 
 @unique
 class ProblemKind(Enum):
-    """What is wrong about a place in the settings."""
+    """The kind of a problem."""
 
     MISSING = "missing"
     UNKNOWN = "unknown"
@@ -26,11 +26,11 @@ class ProblemKind(Enum):
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong.
+    """One problem of the settings.
 
     Attributes:
-        path: of the setting, from the section that is read.
-        text: what is wrong, without the value.
+        path: the path of the setting, relative to the section that is read.
+        text: the problem, without the value, which may be secret.
     """
 
     path: tuple[str, ...]
@@ -39,7 +39,7 @@ class Problem(NamedTuple):
 
 
 class InvalidValues(ValueError):
-    """Values that a section cannot have; `problems` lists all of them."""
+    """A section has invalid values; `problems` lists all of them."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("; ".join(f"{'.'.join(one.path)}: {one.text}" if one.path else one.text for one in problems))
@@ -47,7 +47,7 @@ class InvalidValues(ValueError):
 
 
 class Secret:
-    """A text that shows itself nowhere by accident."""
+    """A secret text. Its `repr` hides it, so that logs and error messages cannot contain it by accident."""
 
     __slots__ = ("_text",)
 
@@ -63,7 +63,7 @@ class Secret:
         return isinstance(other, Secret) and other._text == self._text
 
     def __hash__(self) -> int:
-        """Return the text's."""
+        """Return the hash of the text."""
         return hash(self._text)
 
     def __repr__(self) -> str:
@@ -72,13 +72,14 @@ class Secret:
 
 
 def read_value(kind: Any, configured: Any, path: tuple[str, ...], problems: list[Problem]) -> Any:
-    """Return the value that is meant; or `NOT_READ`, after adding what is wrong with it to `problems`.
+    """Return the value of a setting; or `NOT_READ`, after adding its problems to `problems`.
 
     Args:
-        kind: the setting's annotation; a function in an `Annotated` takes what is said and raises `ValueError`.
-        configured: from TOML, or the text of a variable.
-        path: where it stands.
-        problems: what is wrong is added here.
+        kind: the annotation of the setting. A function in an `Annotated` converts the configured value, and raises
+            `ValueError` if it cannot.
+        configured: the value from TOML, or the text of a variable.
+        path: the path of the setting.
+        problems: receives the problems.
     """
     origin = get_origin(kind)
     if origin is Union or origin is UnionType:
@@ -98,7 +99,7 @@ def read_value(kind: Any, configured: Any, path: tuple[str, ...], problems: list
 
 
 def _meant(kinds: tuple[Any, ...], configured: Any) -> Any:
-    """Return the one of several kinds that can be meant: None, a table, or else the first that is neither."""
+    """Return the kind that a configured value has: None, a table, or the first other kind."""
     if configured is None and NoneType in kinds:
         return NoneType
     tables = [kind for kind in kinds if get_origin(kind) is dict]
@@ -155,6 +156,7 @@ def _text(configured: Any) -> str:
 
 
 def _truth(configured: Any) -> bool:
+    # `bool` is a subclass of `int`, so it is checked first: `true` is not the number 1.
     if isinstance(configured, bool):
         return configured
     if isinstance(configured, str | int) and str(configured).strip().lower() in YES | NO:
@@ -178,6 +180,7 @@ def _number(configured: Any) -> float:
             value = float(configured)
         except (ValueError, OverflowError):
             value = math.nan
+        # TOML has `nan` and `inf`, which would pass every comparison with a bound or none.
         if math.isfinite(value):
             return value
     raise ValueError("must be a number")

@@ -9,13 +9,13 @@ from sidecar.settings.values import duration_text
 
 
 class ValueConstraints:
-    """What a value has to keep to; each is None where there is no such limit.
+    """The constraints of a setting. None: no such constraint.
 
     Attributes:
-        ge, gt, le: at least, more than, at most.
+        ge, gt, le: the value is at least, more than, at most this.
         min_length, max_length: of a text in characters, of a list or table in entries.
-        pattern: what a text has to match from its begin.
-        check: raises `ValueError` for what cannot be.
+        pattern: a regular expression that a text must match from its beginning.
+        check: raises `ValueError` for an invalid value.
     """
 
     __slots__ = ("check", "ge", "gt", "le", "max_length", "min_length", "pattern")
@@ -31,7 +31,7 @@ class ValueConstraints:
 
 
 def unfit(limits: ValueConstraints, value: Any) -> str | None:
-    """Say what is wrong with a value of the right kind; None: nothing. None as a value keeps to everything."""
+    """Return the constraint that a value of the right kind violates, or None. The value None violates none."""
     if value is None:
         return None
     return _out_of_bounds(limits, value) or _of_wrong_length(limits, value) or _of_wrong_form(limits, value)

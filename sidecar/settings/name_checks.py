@@ -21,26 +21,26 @@ NO_TARGET: Final = "no address of a runner host is configured"
 
 
 class Names(Struct, frozen=True):
-    """What there is to be named: slots, verticals and data-backed tools."""
+    """The names that settings can refer to: slots, verticals and data-backed tools."""
 
     slots: frozenset[str] = frozenset()
     verticals: frozenset[str] = frozenset()
     tools: frozenset[str] = frozenset()
 
     def __or__(self, other: "Names") -> "Names":
-        """Return what either has."""
+        """Return the union."""
         return Names(self.slots | other.slots, self.verticals | other.verticals, self.tools | other.tools)
 
 
 def names_of(catalogue: Catalogue) -> Names:
-    """Return what a configuration has."""
+    """Return the names of a configuration."""
     verticals = frozenset(str(card.definition.vertical) for card in catalogue.cards.values())
     tools = frozenset(str(name) for name, tool in catalogue.tools.items() if tool.is_data_backed)
     return Names(frozenset(str(slot) for slot in catalogue.slots), verticals, tools)
 
 
 def unknown_names(settings: Settings, known: Names) -> Iterator[str]:
-    """Yield one line for each name in the settings that nothing has, and that is not announced."""
+    """Yield one line for each name in the settings that is unknown and not listed in `definitions.expected`."""
     announced = frozenset(settings.definitions.expected)
     yield from _unknown("targets.slots", "slot", settings.targets.slots, known.slots, announced)
     groups = settings.server.host_groups.items()

@@ -129,7 +129,7 @@ class OperatorSettings(Section):
 
     @property
     def configured(self) -> bool:
-        """Whether there is a key or an issuer: else the sidecar does not listen for operators."""
+        """Whether there is a key or an issuer. Otherwise the sidecar does not listen for operators."""
         return bool(self.keys or self.key or self.issuer)
 
     def _check(self) -> None:

@@ -7,8 +7,8 @@ class SettingsProblem(Exception):
     """The process cannot start with these settings; `sidecar serve` prints every line and exits with 78 (`EX_CONFIG`).
 
     Args:
-        problems: each one line: where (file and key, or variable), what, and what to do. No value is repeated in them,
-            since it may be a secret.
+        problems: one line each: the place (file and key, or variable), the problem, and what to do. No line contains a
+            configured value, because it may be a secret.
     """
 
     def __init__(self, problems: Sequence[str]) -> None:

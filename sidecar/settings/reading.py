@@ -31,13 +31,14 @@ def read_settings(file: Path | None, environ: Mapping[str, str]) -> Settings:
         environ: the environment.
 
     Raises:
-        SettingsProblem: lists everything that is wrong.
+        SettingsProblem: lists all problems.
     """
     document, problems = ({}, []) if file is None else _document(file)
     for name, one in Settings.SETTINGS.items():
         if one.is_required():
-            document.setdefault(name, {})  # so that what is missing in it is told by its own name
+            document.setdefault(name, {})  # so that a missing setting is reported by its full name
     variables: dict[Path_, str] = {}
+    # Sorted, so that the problems are reported in the same order at each start.
     for name in sorted(name for name in environ if name.upper().startswith(PREFIX)):
         path = tuple(name[len(PREFIX) :].lower().split("__"))
         problem = _claim(document, path, environ[name])
@@ -57,6 +58,7 @@ def read_settings(file: Path | None, environ: Mapping[str, str]) -> Settings:
 def _document(file: Path) -> tuple[dict[str, Any], list[str]]:
     try:
         content = file.read_bytes()
+        # A wrong path, e.g. that of a database, must give a message and not minutes of parsing.
         if len(content) > LARGEST_FILE:
             return {}, [f"{file}: is larger than {LARGEST_FILE} bytes"]
         return from_toml(content), []
@@ -67,7 +69,7 @@ def _document(file: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _claim(document: dict[str, Any], path: Path_, text: str) -> str | None:
-    """Put a variable's value where it belongs, or say why it belongs nowhere."""
+    """Insert a variable's value into `document`, or return why no setting has that name."""
     kind: Any = Settings
     for depth, part in enumerate(path):
         kind, known = _below(kind, part)
@@ -84,13 +86,13 @@ def _claim(document: dict[str, Any], path: Path_, text: str) -> str | None:
     for part in path[:-1]:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
-            return f"{'.'.join(path)} lies inside something that is no table in the file"
+            return f"{'.'.join(path)} is inside a setting that is not a table in the file"
     table[path[-1]] = value
     return None
 
 
 def _below(kind: Any, part: str) -> tuple[Any, tuple[str, ...] | None]:
-    """Return the type of a member; or, if there is none of that name, the names there are."""
+    """Return the type of a member; or, if there is no such member, the existing names."""
     kind = _said(kind)
     if isinstance(kind, type) and issubclass(kind, Section):
         one = kind.SETTINGS.get(part)
@@ -101,7 +103,7 @@ def _below(kind: Any, part: str) -> tuple[Any, tuple[str, ...] | None]:
 
 
 def _said(kind: Any) -> Any:
-    """Return of a type that may also be None what it is else."""
+    """Return the type without None, if it is a union of one type and None."""
     others = [each for each in get_args(kind) if each is not NoneType]
     return others[0] if get_origin(kind) in {Union, UnionType} and len(others) == 1 else kind
 
@@ -117,7 +119,7 @@ def _hint(name: str, known: tuple[str, ...]) -> str:
 
 
 def _in_sections(name: str) -> list[str]:
-    """Return the settings of that name inside sections."""
+    """Return the paths of the settings with this name inside sections."""
     sections = ((path, _said(one.kind)) for path, one in Settings.SETTINGS.items())
     return [
         f"{path}.{name}"
@@ -131,7 +133,7 @@ def _line(problem: Problem, file: Path | None, variables: Mapping[Path_, str]) -
 
 
 def _source(path: Path_, file: Path | None, variables: Mapping[Path_, str]) -> str:
-    """Say where a value came from: the variable if one set it, else key and file."""
+    """Return the source of a value: the variable that set it, otherwise file and key."""
     for prefix in _prefixes(path):
         if prefix in variables:
             return variables[prefix]

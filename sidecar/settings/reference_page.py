@@ -24,15 +24,15 @@ REQUIRED: Final = {
     f"operators.key.{ANY_NAME}.roles": ["breaker"],
     f"operators.key.{ANY_NAME}.subjects": ["watchdog@example"],
 }
-"""Values of the example for what has no default."""
+"""Example values of the required settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A section at its place.
+    """A section and its path.
 
     Attributes:
-        defaults: what it holds unless something is said; None where that differs by name or is required.
+        defaults: its default values; None if the section is required, or occurs once for each name.
     """
 
     path: str
@@ -40,7 +40,7 @@ class Table:
     defaults: Section | None
 
     def fields(self) -> Iterator[tuple[str, Setting, Any]]:
-        """Return name, description and default of each setting that is no section itself."""
+        """Yield name, description and default of each setting that is not a section itself."""
         for name, field in self.section.SETTINGS.items():
             if not _is_section(field.kind):
                 yield name, field, field.default if self.defaults is None else getattr(self.defaults, name)
@@ -64,7 +64,7 @@ def example_toml() -> str:
 
 
 def settings_page() -> str:
-    """Return the page of the documentation: one table a section."""
+    """Return the page of the documentation, with one table for each section."""
     lines = [
         "# Settings",
         "",

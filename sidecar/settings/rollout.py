@@ -40,7 +40,7 @@ class RolloutSettings(Section):
 
     @classmethod
     def _prepared(cls, configured: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Let `enabled` pass where it says what is so anyway: replicas of two releases may share a file.
+        """Accept the former setting `enabled` if it is true: replicas of two releases may share a file.
 
         Raises:
             ValueError: it is anything but true.

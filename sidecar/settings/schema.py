@@ -1,4 +1,4 @@
-"""JSON schema of a section: a plugin that comes with the sidecar declares its settings as every plugin has to."""
+"""The JSON schema of a section: built-in plugins declare their settings in the same form as installed ones."""
 
 from types import NoneType, UnionType
 from typing import Any, Final, get_args, get_origin
@@ -10,7 +10,7 @@ TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number",
 
 
 def json_schema(section: type[Section]) -> dict[str, Any]:
-    """Return the schema of a section whose settings are texts, numbers, switches, or none."""
+    """Return the schema of a section whose settings are texts, numbers, booleans, or None."""
     return {
         "type": "object",
         "description": (section.__doc__ or "").strip(),

@@ -1,6 +1,6 @@
 """A table of the settings file: its allowed keys, and the parsing of its values.
 
-Plain classes: only configured values are processed, so a start pays for nothing else.
+Sections are plain classes: a start processes only the configured values, not the defaults.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ NO_DEFAULT: Final = object()
 
 
 class _ConfiguredValue(TypedDict, total=False):
-    """What a setting may be told beside its default and its description: its limits."""
+    """The optional arguments of `setting`: the constraints of the value."""
 
     ge: Any
     gt: Any
@@ -29,7 +29,7 @@ class Setting:
 
     Attributes:
         kind: its annotation.
-        default: what it is unless something is said; `NO_DEFAULT` where something has to be.
+        default: its default value; `NO_DEFAULT` if it is required.
         description: one sentence or more, for the documentation.
     """
 
@@ -50,8 +50,8 @@ def setting(default: Any = NO_DEFAULT, *, description: str = "", **limits: Unpac
     """Describe the setting that is assigned to.
 
     Args:
-        default: what it is unless something is said, never checked; left out: it is required.
-        description: what it means; goes into the documentation.
+        default: the default value, which is not checked; without it, the setting is required.
+        description: the text for the documentation.
         limits: least value `ge`, a bound `gt` that it has to exceed, most `le`; lengths; the pattern of a text; and
             `check`, which raises `ValueError` for what cannot be.
     """
@@ -59,18 +59,20 @@ def setting(default: Any = NO_DEFAULT, *, description: str = "", **limits: Unpac
 
 
 class Section:
-    """A table of the settings file: closed, and never changed after the start.
+    """A table of the settings file. It has no other keys than its settings, and does not change after the start.
 
-    A subclass annotates its settings and assigns `setting(...)` to each. It may have `_check`, which is called when all
-    of its values are read, and `_prepared`, which may change the table before.
+    A subclass annotates its settings and assigns `setting(...)` to each. It may override `_prepared`, which can change
+    the table before its values are read, and `_check`, which is called afterwards.
     """
 
     SETTINGS: ClassVar[Mapping[str, Setting]] = {}
-    """By name, in the order in which they are written down."""
+    """The settings by name, in the order of their definition."""
 
     def __init_subclass__(cls) -> None:
-        """Take in what the class says of its settings; a default is from then on an attribute of the class."""
-        found: dict[str, Setting] = dict(cls.SETTINGS)  # those of a section that it extends
+        """Collect the settings of the class. The default of a setting becomes an attribute of the class."""
+        found: dict[str, Setting] = {}
+        for base in reversed(cls.__mro__[1:]):  # those of the sections that it extends
+            found |= vars(base).get("SETTINGS", {})
         for name, kind in cls.__annotations__.items():
             if name == "SETTINGS":
                 continue
@@ -86,7 +88,7 @@ class Section:
         cls.SETTINGS = found
 
     def __init__(self, /, **configured: Any) -> None:
-        """Take in what is said by name. Raises `InvalidValues`."""
+        """Set the configured values, by name. Raises `InvalidValues`."""
         problems: list[Problem] = []
         self._take(configured, (), problems)
         if problems:
@@ -94,11 +96,11 @@ class Section:
 
     @classmethod
     def read(cls, configured: Any, path: tuple[str, ...], problems: list[Problem]) -> Any:
-        """Return a section made of a table, or `NOT_READ` after adding what is wrong with it to `problems`.
+        """Return the section of a table; or `NOT_READ`, after adding its problems to `problems`.
 
         Args:
             configured: a table; or a section of this kind, which is returned as it is.
-            path: where it stands in the settings.
+            path: the path of the section in the settings.
             problems: what is wrong is added here, in the order of the settings.
         """
         if isinstance(configured, cls):
@@ -141,14 +143,14 @@ class Section:
         return configured
 
     def _check(self) -> None:
-        """Raise `ValueError` if values do not go together."""
+        """Raise `ValueError` if the values contradict each other."""
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: settings are read once."""
         raise AttributeError(f"settings are frozen: {type(self).__name__}.{name} cannot be changed")
 
     def __eq__(self, other: object) -> bool:
-        """Whether both say the same."""
+        """Return whether both have equal values."""
         return type(other) is type(self) and all(getattr(self, name) == getattr(other, name) for name in self.SETTINGS)
 
     __hash__ = None  # type: ignore[assignment]  # tables in it cannot be hashed

@@ -26,8 +26,8 @@ class LimitsSettings(Section):
     max_wait: Duration = setting(
         timedelta(seconds=1),
         gt=NOTHING,
-        description="Maximum time from sending a BindTurn to its start, if its client says when it was sent. It is "
-        "refused beyond it, and while the calls of bound turns wait half as long.",
+        description="Maximum time from sending a BindTurn to its start under overload, if its client says when it was "
+        "sent. A BindTurn is refused beyond it, and while calls of bound turns wait in a queue for half as long.",
     )
     max_connections: int = setting(1024, ge=1, description="Maximum number of connections of each socket.")
 

@@ -16,7 +16,7 @@ ListenerName = Literal["dispatch", "agents", "operators"]
 
 
 def tls_address(text: Any) -> str:
-    """Return `host:port` as it came. Raises `ValueError`."""
+    """Return `host:port` unchanged. Raises `ValueError`."""
     host, _, port = str(text).rpartition(":")
     bare = ":" not in host or (host.startswith("[") and host.endswith("]"))
     if not host or not bare or "/" in host or not port.isdigit() or int(port) > HIGHEST_PORT:
@@ -25,7 +25,7 @@ def tls_address(text: Any) -> str:
 
 
 def _reachable(address: str) -> bool:
-    """Say whether an address can be connected to as it is written."""
+    """Return whether a client can connect to the address as it is written."""
     host, _, port = address.rpartition(":")
     try:
         wildcard = ipaddress.ip_address(host.strip("[]")).is_unspecified
@@ -57,7 +57,7 @@ class TlsListenersSettings(Section):
 
     @property
     def configured(self) -> Iterator[tuple[ListenerName, str]]:
-        """Yield name and address of each."""
+        """Yield name and address of each listener."""
         if self.dispatch is not None:
             yield "dispatch", self.dispatch
         if self.agents is not None:

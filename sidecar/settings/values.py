@@ -1,4 +1,4 @@
-"""Forms of setting that several sections share: durations, sockets, addresses."""
+"""The types of settings that several sections share: durations, sockets, addresses."""
 
 import ipaddress
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 LONGEST_SOCKET_PATH: Final = 100
-"""Bytes; the kernel takes 107, and the lock beside the socket has a longer name."""
+"""Bytes. The kernel accepts 107; the lock file beside the socket has a longer name."""
 HIGHEST_PORT: Final = 65_535
 PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
 MILLISECONDS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
@@ -15,7 +15,7 @@ NUMBER: Final = r"(\d+(?:\.\d+)?)"
 ISO: Final = re.compile(
     rf"P(?=[\dT])(?:{NUMBER}W)?(?:{NUMBER}D)?(?:T(?=\d)(?:{NUMBER}H)?(?:{NUMBER}M)?(?:{NUMBER}S)?)?", re.ASCII
 )
-"""Without years and months, which are no fixed time."""
+"""Without years and months, whose length varies."""
 LONGEST_TEXT: Final = 100
 """Characters."""
 
@@ -45,10 +45,10 @@ def duration_text(value: timedelta) -> str:
 
 
 def socket_path(text: Any) -> Path:
-    """Return the absolute path of a Unix socket; a leading `unix:` is taken off. Raises `ValueError`.
+    """Return the absolute path of a Unix socket; a leading `unix:` is removed. Raises `ValueError`.
 
-    One that begins with `./` starts where the process does, as other relative paths do. The dot is asked for, since a
-    word alone is more likely the name of a host.
+    A relative path must begin with `./`, because a single word is more likely the name of a host. Like other relative
+    paths, it is resolved against the working directory of the process.
     """
     path = str(text).removeprefix("unix:")
     if re.search(r":\d+\Z", path):

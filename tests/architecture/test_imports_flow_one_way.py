@@ -35,6 +35,7 @@ FOR_ALL: Final = ("sidecar.observability.names", "sidecar.observability.rollout_
 """Modules of constants, and the one table between our errors and gRPC's, which the client side of an adapter reads
 backwards. Neither is open to the inner three."""
 FOR_ADAPTERS: Final = (
+    "sidecar.adapters.http_client",
     "sidecar.adapters.idle_episodes",
     "sidecar.adapters.memory_tables",
     "sidecar.adapters.migrations",
@@ -42,6 +43,7 @@ FOR_ADAPTERS: Final = (
     "sidecar.adapters.rollout_tables",
     "sidecar.adapters.sqlite",
     "sidecar.adapters.statements",
+    "sidecar.adapters.token_exchange",
 )
 """What several adapters stand on; they hold no port of their own."""
 THIRD_PARTY: Final[Mapping[str, frozenset[str]]] = {

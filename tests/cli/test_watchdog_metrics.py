@@ -37,21 +37,21 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_before_the_first_look_all_counters_are_there_and_no_look_is_claimed() -> None:
-    """An alert sees the first refusal as a rise; a watchdog that never judged has no last look."""
+def test_before_the_first_look_all_counters_are_there_and_no_round_is_claimed() -> None:
+    """An alert sees the first refusal as a rise; a watchdog that never judged has no last round."""
     clock = Clock()
     assert samples(WatchdogMetrics(60, clock).text()) == {
         ("start_time_seconds",): 1000.0,
         ("interval_seconds",): 60.0,
-        ("looks_total", "judged"): 0.0,
-        ("looks_total", "failed"): 0.0,
+        ("rounds_total", "judged"): 0.0,
+        ("rounds_total", "failed"): 0.0,
         ("ramp_downs_total", "ramped_down"): 0.0,
         ("ramp_downs_total", "would_ramp_down"): 0.0,
         ("ramp_downs_total", "refused"): 0.0,
     }
 
 
-def test_a_look_is_noted_with_its_verdicts_and_a_failed_one_does_not_count_as_the_last() -> None:
+def test_a_round_is_noted_with_its_verdicts_and_a_failed_one_does_not_count_as_the_last() -> None:
     """A ramp that has ended has no verdict any more; a slot's name is escaped."""
     clock = Clock()
     metrics = WatchdogMetrics(60, clock)
@@ -64,9 +64,9 @@ def test_a_look_is_noted_with_its_verdicts_and_a_failed_one_does_not_count_as_th
     metrics.judged({"shop": Verdict.PROPOSE}, [])
     after = samples(metrics.text())
 
-    assert before["last_look_time_seconds",] == failed["last_look_time_seconds",] == 1001.0
-    assert after["last_look_time_seconds",] == 1061.0
-    assert (failed["looks_total", "judged"], failed["looks_total", "failed"]) == (1.0, 1.0)
+    assert before["last_round_time_seconds",] == failed["last_round_time_seconds",] == 1001.0
+    assert after["last_round_time_seconds",] == 1061.0
+    assert (failed["rounds_total", "judged"], failed["rounds_total", "failed"]) == (1.0, 1.0)
     assert (failed["ramp_downs_total", "refused"], after["ramp_downs_total", "refused"]) == (1.0, 1.0)
     said = {key[1:]: value for key, value in before.items() if key[0] == "ramp_verdict" and value}
     assert said == {("shop", "breach"): 1.0, ('a"b\\c\nd', "wait"): 1.0}
@@ -80,10 +80,10 @@ def test_they_are_served_as_prometheus_asks_for_them() -> None:
     with serving_metrics("127.0.0.1:0", metrics.text) as served:
         with urlopen(f"http://{served}/metrics", timeout=5) as answer:
             assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-            assert ("looks_total", "judged") in samples(answer.read().decode())
+            assert ("rounds_total", "judged") in samples(answer.read().decode())
         metrics.failed()
         with urlopen(f"http://{served}/metrics?x=1", timeout=5) as answer:
-            assert samples(answer.read().decode())["looks_total", "failed"] == 1.0
+            assert samples(answer.read().decode())["rounds_total", "failed"] == 1.0
         with pytest.raises(HTTPError) as missing:
             urlopen(f"http://{served}/", timeout=5)
         assert missing.value.code == 404
@@ -108,7 +108,7 @@ def test_an_address_of_version_6_is_one() -> None:
             served = page.read().decode()
     except CannotOperate:
         pass
-    assert ("sidecar_watchdog_looks_total" in served) == has_ipv6()
+    assert ("sidecar_watchdog_rounds_total" in served) == has_ipv6()
 
 
 class Ended(Exception):
@@ -116,7 +116,7 @@ class Ended(Exception):
 
 
 def test_a_watchdog_that_cannot_look_says_so_in_its_metrics_and_goes_on(tmp_path: Path) -> None:
-    """No sidecar is there: after the second look two have failed, and none is the last."""
+    """No sidecar is there: after the second round two have failed, and none is the last."""
     seen: list[dict[tuple[str, ...], float]] = []
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -133,8 +133,8 @@ def test_a_watchdog_that_cannot_look_says_so_in_its_metrics_and_goes_on(tmp_path
     options = WatchOptions(every=30, metrics_address=address)
     with pytest.raises(Ended):
         watch_ramps(lambda: commands, options)
-    assert [each["looks_total", "failed"] for each in seen] == [1.0, 2.0]
-    assert ("last_look_time_seconds",) not in seen[-1]
+    assert [each["rounds_total", "failed"] for each in seen] == [1.0, 2.0]
+    assert ("last_round_time_seconds",) not in seen[-1]
     assert seen[-1]["interval_seconds",] == 30.0
 
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -11,8 +11,9 @@ from typing import Any, Final
 import httpcore
 from google.protobuf.message import DecodeError, Message
 
-from sidecar.adapters.connector_rest.network import LARGEST_HEAD, BoundedStream
-from sidecar.adapters.connector_rest.response_reader import Gunzip, Unreadable, reply_of
+from sidecar.adapters.connector_rest.response_reader import reply_of
+from sidecar.adapters.http_client.network import LARGEST_HEAD, BoundedStream
+from sidecar.adapters.http_client.response_body import Gunzip, Unreadable
 from sidecar.core.envelopes import Released, check_envelope
 from sidecar.core.envelopes.forms import EnvelopeEncoding
 from sidecar.core.errors import SubagentsError

@@ -130,7 +130,7 @@ async def test_a_breach_is_ramped_down_once_with_its_evidence_in_the_audit_and_n
     assert (code, errors) == (1, "")
     assert "breach, ramped down to 0 %" in out
     assert (later, then) == (0, "no ramp between 0 % and 100 %\n")
-    assert (breach, metrics.verdicts, metrics.looks["judged"]) == ({"shop": Verdict.BREACH}, {}, 2)
+    assert (breach, metrics.verdicts, metrics.rounds["judged"]) == ({"shop": Verdict.BREACH}, {}, 2)
     assert metrics.ramp_downs == {"ramped_down": 1, "would_ramp_down": 0, "refused": 0}
     assert down.ramp_basis_points == 0
     assert down.breach.reason.startswith("the watchdog at 50 %: failures: 100.0% of")
@@ -170,5 +170,5 @@ async def test_what_cannot_be_read_is_no_proposal() -> None:
         gone, said, why = await desk.say(look, WatchOptions(rules=FEW), targets=("unix:/nowhere",))
 
     assert (code, out, "ROLE_TOKEN_INVALID" in errors) == (2, "", True)
-    assert (metrics.last_look, metrics.looks) == (None, {"judged": 0, "failed": 1})
+    assert (metrics.last_round, metrics.rounds) == (None, {"judged": 0, "failed": 1})
     assert (gone, said, "no sidecar answers" in why) == (2, "", True)

@@ -1,4 +1,4 @@
-"""In which order operations of a lane begin, with handlers that a test holds up."""
+"""In which order operations of a lane begin, and with which metadata, with handlers that a test holds up."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,9 +8,9 @@ from typing import Any
 from google.protobuf.message import Message
 
 from sidecar.adapters.system import OwnedTasks, SystemClock, SystemIds, SystemRandomness
-from sidecar.rpc.authorisation import CallAdmission, CallerKind
+from sidecar.rpc.authorisation import BOOT_SECRET_KEY, CallAdmission, CallerKind, Metadata
 from sidecar.rpc.dispatch_servicer import SERVICE
-from sidecar.rpc.handler_guard import Guard, HandlerContext
+from sidecar.rpc.handler_guard import SENT_AT_KEY, Guard, HandlerContext
 from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.session.rules import OPERATIONS, LaneDependencies, SessionRules
 from sidecar.rpc.session.servicer import SessionServicer
@@ -24,12 +24,14 @@ class Handlers:
     Attributes:
         waiting: set once it waits.
         ended: set once a turn has ended.
+        metadata: of the last call that entered a handler.
     """
 
     def __init__(self) -> None:
         """Begin with a closed gate."""
         self.gate, self.waiting, self.ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.entered: list[str] = []
+        self.metadata: Metadata = ()
 
     def methods(self) -> list[Method]:
         """Return them."""
@@ -46,6 +48,7 @@ class Handlers:
                 assert call.lane is not None
                 call.lane.listener()
             self.entered.append(kind)
+            self.metadata = call.metadata
             if kind == "end_turn":
                 self.ended.set()
             return pb.CancelCallResponse() if kind == "cancel_call" else None
@@ -84,7 +87,9 @@ class Context:
         self.written.append(pb.SessionResponse.FromString(message))
 
 
-async def served(handlers: Handlers, entrance: CallAdmission, messages: AsyncIterator[pb.SessionRequest]) -> Context:
+async def served(
+    handlers: Handlers, entrance: CallAdmission, messages: AsyncIterator[pb.SessionRequest], metadata: Metadata = ()
+) -> Context:
     """Serve one lane to its end, in this task; returns what it wrote."""
     context, tasks = Context(), OwnedTasks(lambda name, error: None)
     around = LaneDependencies(
@@ -93,7 +98,7 @@ async def served(handlers: Handlers, entrance: CallAdmission, messages: AsyncIte
     (session,) = SessionServicer(SessionRules(), around, handlers.methods()).methods()
     guard = Guard(entrance, HandlerContext(lambda *_: None, lambda: "none"))
     async with asyncio.timeout(10):
-        await session.handle(messages, Call(context, (), timedelta(seconds=60), "", guard=guard))
+        await session.handle(messages, Call(context, metadata, timedelta(seconds=60), "", guard=guard))
     await tasks.close()
     return context
 
@@ -184,3 +189,18 @@ async def test_each_operation_is_authorised_as_its_rpc() -> None:
         statuses = [result.status for message in context.written for result in message.results]
         assert [status.reason for status in statuses] == [reason]
         assert handlers.entered == []
+
+
+async def test_an_operation_has_not_waited_since_its_lane_was_opened() -> None:
+    """It has the metadata of the lane's call, but not the time at which that was sent."""
+    handlers = Handlers()
+
+    async def messages() -> AsyncIterator[pb.SessionRequest]:
+        yield hello()
+        yield pb.SessionRequest(operations=[operation(1, end_turn=pb.EndTurnRequest(surface_token="one"))])
+        await handlers.ended.wait()
+
+    secret = (BOOT_SECRET_KEY, "the secret of a listener")
+    entrance = CallAdmission(CallerKind.CONSUMER_AGENT, secret[1])
+    await served(handlers, entrance, messages(), (secret, (SENT_AT_KEY, "17")))
+    assert handlers.metadata == (secret,)

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from sidecar.adapters.connector_rest.settings import RestSettings
-from sidecar.adapters.connector_rest.token_exchange import ACCESS_TOKEN
+from sidecar.adapters.token_exchange.exchange import ACCESS_TOKEN
 
 GOOD: dict[str, Any] = {"token_type": "Bearer", "issued_token_type": ACCESS_TOKEN, "expires_in": 300}
 
@@ -27,6 +27,7 @@ class Services:
         raw: answers the exchanges instead: status and body.
         may_answer: exchanges wait for it.
         news: set when an exchange has come.
+        open: connections that are served.
     """
 
     address: str = ""
@@ -37,9 +38,11 @@ class Services:
     raw: tuple[str, bytes] | None = None
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)
     news: asyncio.Event = field(default_factory=asyncio.Event)
+    open: set[asyncio.StreamWriter] = field(default_factory=set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection with one request."""
+        self.open.add(writer)
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         headers = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if line)
         authorization = next((line[15:] for line in head.split("\r\n") if line.startswith("authorization: ")), "")
@@ -59,18 +62,22 @@ class Services:
         writer.write(answer)
         await writer.drain()
         writer.close()
+        self.open.discard(writer)
 
     def settings(self, folder: Path, **more: Any) -> RestSettings:
-        """Return the settings of a connector that exchanges tokens here."""
+        """Return the settings of a connector `rest` that exchanges tokens here."""
+        return RestSettings(**{**self.configured(folder), **more})
+
+    def configured(self, folder: Path) -> dict[str, Any]:
+        """Return what any connector is told to exchange tokens here."""
         secret = folder / "secret"
         secret.write_text("s3 cret\n")
-        said = {
+        return {
             "token_endpoint": f"http://{self.address}/token",
             "token_audience": "ccs",
             "token_client_id": "the sidecar",
             "token_client_secret_file": str(secret),
         }
-        return RestSettings(**{**said, **more})
 
 
 @asynccontextmanager
@@ -83,3 +90,5 @@ async def services() -> AsyncIterator[Services]:
         host, port = server.sockets[0].getsockname()
         made.address = f"{host}:{port}"
         yield made
+    for writer in made.open:  # of clients that did not wait for an answer
+        writer.close()

@@ -1,10 +1,15 @@
 """Audit events of a whole process reach a real collector: each once, with every field, whatever was away meanwhile."""
 
 import signal
+from typing import Any
 
+import grpc
 import pytest
 
-from sidecar.observability import span_names
+from sidecar.observability import names, span_names
+from sidecar.rpc.operators import ROLE_TOKEN_KEY
+from subagents.lifecycle.v1.lifecycle_pb2 import KillRequest
+from subagents.lifecycle.v1.lifecycle_pb2_grpc import LifecycleServiceStub
 from subagents_client import ToolCall, TurnRequest
 from subagents_client.runner import Run, RunnerHost
 from tests.support.operated_process import OperatedProcess, free_port, operated_process
@@ -15,6 +20,7 @@ from tests.support.sidecar_process import place
 pytestmark = pytest.mark.system
 
 TRANSITION = "subagent.lifecycle.transition"
+TRACE, SPAN = "ab" * 16, "cd" * 8
 PRESCRIBED = [
     *("event", "subagent_id", "source_state", "target_state", "trigger"),
     *("agent_definition_commit", "cohort"),
@@ -98,6 +104,7 @@ async def test_an_event_is_joined_with_the_traces_and_the_decisions_of_the_turns
                 await a_turn(bench, 1, asks=True)
                 await bench.killed("shop", request_id="pipeline-4711")
                 await a_turn(bench, 2, asks=False)
+                line = await a_refused_step(bench)
                 event = await collector.log(TRANSITION)
                 span = await collector.span("invoke_agent shop")
                 decision = await collector.log("routing.decision", lambda one: not one.attributes["invoked"])
@@ -109,6 +116,16 @@ async def test_an_event_is_joined_with_the_traces_and_the_decisions_of_the_turns
     (candidate,) = [each for each in decision.attributes["candidates"] if each["slot"] == event.attributes["slot"]]
     assert (candidate["definition_id"], candidate["verdict"]) == (event.attributes["subagent_id"], "killed")
     assert event.attributes["request_id"] == "pipeline-4711"
+    assert (line["trace_id"], line["span_id"]) == (TRACE, SPAN)
+
+
+async def a_refused_step(bench: OperatedProcess) -> dict[str, Any]:
+    """Call with a token that is none, in a trace, e.g. that of a pipeline; return the line of the log."""
+    metadata = ((ROLE_TOKEN_KEY, "rt1.none"), ("traceparent", f"00-{TRACE}-{SPAN}-01"))
+    async with grpc.aio.insecure_channel(f"unix:{bench.folder}/o/s.sock") as channel:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await LifecycleServiceStub(channel).Kill(KillRequest(), timeout=20, metadata=metadata)
+    return await bench.sidecar.event(names.OPERATOR_REFUSED)
 
 
 async def a_turn(bench: OperatedProcess, number: int, *, asks: bool) -> None:

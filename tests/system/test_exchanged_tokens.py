@@ -20,8 +20,8 @@ from tests.support.token_endpoint import Services, services
 from tests.system.test_verified_principals import Verifying, all_of, verifying
 
 EXCHANGE: Final = """
-[connectors.rest]
-plugin = "rest"
+[connectors.{plugin}]
+plugin = "{plugin}"
 token_endpoint = "http://{address}/token"
 token_audience = "ccs"
 token_client_id = "sidecar"
@@ -55,7 +55,7 @@ async def exchanging(folder: Path, at: Services) -> AsyncIterator[Verifying]:
         (folder / name).write_text(text)
     for config in (folder / "config").rglob("*.yaml"):
         config.write_text(config.read_text().replace("127.0.0.1:8480", at.address))
-    async with verifying(folder, EXCHANGE.format(address=at.address, folder=folder)) as found:
+    async with verifying(folder, EXCHANGE.format(plugin="rest", address=at.address, folder=folder)) as found:
         yield found
 
 
@@ -112,10 +112,11 @@ async def test_tokens_are_not_kept_where_no_connector_exchanges_them() -> None:
             assert held(found.sidecar.operations.turns) == []
 
 
-async def test_an_exchange_without_principals_is_refused_at_the_start() -> None:
+@pytest.mark.parametrize("plugin", ["rest", "grpc"])
+async def test_an_exchange_without_principals_is_refused_at_the_start(plugin: str) -> None:
     """There would be no verified token to exchange."""
     with place() as folder:
-        text = EXCHANGE.format(address="127.0.0.1:9", folder=folder).partition("[keys]")[0]
-        with pytest.raises(SettingsProblem, match=r"connectors\.rest\.token_endpoint: needs \[principals\]"):
+        text = EXCHANGE.format(plugin=plugin, address="127.0.0.1:9", folder=folder).partition("[keys]")[0]
+        with pytest.raises(SettingsProblem, match=rf"connectors\.{plugin}\.token_endpoint: needs \[principals\]"):
             async with running_sidecar(read_settings(settings_file(folder, text), {})):
                 pass

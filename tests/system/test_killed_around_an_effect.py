@@ -26,7 +26,7 @@ pytestmark = pytest.mark.system
 KILLED_AT: Final = """
 import os, signal, sys
 from sidecar.adapters.connector_rest.connector import RestConnector
-from sidecar.adapters.connector_rest.network import BoundedStream
+from sidecar.adapters.http_client.network import BoundedStream
 from sidecar.operations.turn.child.send_effect import SendEffect
 
 def killed(owner, name, *, before, at=lambda given: True):

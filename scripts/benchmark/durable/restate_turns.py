@@ -9,6 +9,7 @@ their own, from which nothing can be reached.
 
 import argparse
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -69,7 +70,7 @@ async def _served() -> AsyncIterator[str]:
         listening.bind(("127.0.0.1", 0))
         listening.listen(BACKLOG)
         config = Config()
-        config.bind = [f"fd://{listening.fileno()}"]
+        config.bind = [f"fd://{os.dup(listening.fileno())}"]  # a copy, because the server closes it
         config.accesslog = config.errorlog = None
         ended = asyncio.Event()
         application = restate.app([service])

@@ -1,7 +1,8 @@
 """Connector `grpc`, and the meaning of a failed call for the gateway."""
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import msgspec
@@ -17,21 +18,24 @@ from sidecar.policy.targets import is_local
 from sidecar.policy.user_headers import headers_on_behalf
 from subagents.envelope.v1 import envelope_pb2
 
+if TYPE_CHECKING:
+    from sidecar.adapters.token_exchange.exchange import TokenExchange
+
 REFUSALS: Final = {
     (grpc.StatusCode.INVALID_ARGUMENT, "missing_principal"): RefusalKind.MISSING_PRINCIPAL,
     (grpc.StatusCode.PERMISSION_DENIED, "principal_mismatch"): RefusalKind.PRINCIPAL_MISMATCH,
 }
-"""Status and message of what a data service may refuse. Source: PC2-D-32, PC2-D-33."""
+"""Status and message of the refusals of a data service. Source: PC2-D-32, PC2-D-33."""
 TOO_LARGE: Final = "message larger than max"
-"""In the message that gRPC itself gives to RESOURCE_EXHAUSTED when an answer is over the limit."""
+"""Part of gRPC's own message for RESOURCE_EXHAUSTED if an answer exceeds the limit."""
 
 
 NO_CONNECTION: Final = "failed to connect to all addresses"
-"""In the message that gRPC itself gives to UNAVAILABLE when there was no connection to send a request over."""
+"""Part of gRPC's own message for UNAVAILABLE if there was no connection to send the request over."""
 
 
 def refusal_of(failure: grpc.aio.AioRpcError, target: str) -> EnricherRefused:
-    """Return why there is no envelope; the service's own words go no further than to find an errno in them."""
+    """Return why there is no envelope. The service's message is only searched for an errno, and never forwarded."""
     status, message = failure.code(), failure.details() or ""
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:
         return EnricherRefused(RefusalKind.TIMEOUT)
@@ -53,18 +57,28 @@ ENRICH: Final = "/subagents.envelope.v1.EnricherService/Enrich"
 class GrpcConnector:
     """Carries enricher calls to services that serve `EnricherService`.
 
-    One attempt for each call. The answer's bytes come back as they were sent: no parser sees them before the gateway
-    has checked whose they are. Where a call goes is the tool's `endpoint`, a gRPC target such as `unix:/run/ccs.sock`.
+    Makes one attempt per call. The bytes of the answer are returned unchanged: the gateway checks for which user they
+    are before any parser reads them. The target of a call is the tool's `endpoint`, such as `unix:/run/ccs.sock`.
     Source: PC2-FR-9a, PC2-FR-12e, PC2-D-22.
     """
 
     def __init__(self, settings: GrpcConnectorSettings) -> None:
-        """Connect to nothing yet. Raises `TlsFilesProblem`: certificates cannot be used."""
+        """Begin without connections.
+
+        Raises:
+            OSError, DecodeError, TlsFilesProblem: certificates, or the secret for a token endpoint, cannot be used.
+        """
         self._may_leave = settings.allow_remote or settings.tls is not None
         self._channels = Channels(settings)
+        self._exchange = _exchange(settings) if settings.token_endpoint else None
+
+    @property
+    def needs_user_token(self) -> bool:
+        """Whether it exchanges the tokens of users."""
+        return self._exchange is not None
 
     async def enrich(self, call: EnricherCall) -> EnricherReply:
-        """Send `call` once and return the envelope unopened, or why there is none."""
+        """Send `call` once and return the envelope unopened, or why there is none, within `call.timeout`."""
         if not call.principal:
             return EnricherRefused(RefusalKind.MISSING_PRINCIPAL, sent=False)
         request = request_of(call)
@@ -73,21 +87,41 @@ class GrpcConnector:
         if not call.endpoint or not (self._may_leave or is_local(call.endpoint)):
             fault = Fault(call.endpoint, call.endpoint, remedy=BEYOND)
             return EnricherRefused(RefusalKind.UNAVAILABLE, fault, sent=False)
+        until = asyncio.get_running_loop().time() + call.timeout.total_seconds()
+        metadata = await self._metadata(call, until)
+        if isinstance(metadata, EnricherRefused):
+            return metadata
         async with self._channels.channel_to(call.endpoint) as channel:
             if channel is None:
                 return EnricherRefused(RefusalKind.UNAVAILABLE, sent=False)
-            return await self._exchange(channel, call, request)
+            return await self._sent(channel, call.endpoint, request, until, metadata)
 
-    async def _exchange(
-        self, channel: grpc.aio.Channel, call: EnricherCall, request: envelope_pb2.EnricherRequest
+    async def _metadata(self, call: EnricherCall, until: float) -> Mapping[str, str] | EnricherRefused:
+        """Return whom the call is for, with what proves that to the service if there is an exchange."""
+        metadata = headers_on_behalf(call)
+        if self._exchange is None:
+            return metadata
+        try:
+            async with asyncio.timeout_at(until):
+                bearer = await self._exchange.bearer_for(call)
+        except TimeoutError:
+            return EnricherRefused(RefusalKind.TIMEOUT, sent=False)
+        return bearer if isinstance(bearer, EnricherRefused) else {**metadata, "authorization": bearer}
+
+    async def _sent(
+        self,
+        channel: grpc.aio.Channel,
+        endpoint: str,
+        request: envelope_pb2.EnricherRequest,
+        until: float,
+        metadata: Mapping[str, str],
     ) -> EnricherReply:
         start: Any = channel.unary_unary(ENRICH, request_serializer=envelope_pb2.EnricherRequest.SerializeToString)
+        left = max(0.0, until - asyncio.get_running_loop().time())
         try:
-            body: bytes = await start(
-                request, timeout=call.timeout.total_seconds(), metadata=tuple(headers_on_behalf(call).items())
-            )
+            body: bytes = await start(request, timeout=left, metadata=tuple(metadata.items()))
         except grpc.aio.AioRpcError as failure:
-            return refusal_of(failure, call.endpoint)
+            return refusal_of(failure, endpoint)
         except (grpc.aio.BaseError, ValueError, OSError):
             return EnricherRefused(RefusalKind.UNAVAILABLE)
         except asyncio.CancelledError:
@@ -97,8 +131,18 @@ class GrpcConnector:
         return EnricherAnswer(body, EnvelopeEncoding.PROTOBUF)
 
     async def close(self) -> None:
-        """Close all connections; calls that are still running end as `UNAVAILABLE`."""
+        """Close all connections; calls that are still running end without an envelope."""
+        if self._exchange is not None:
+            await self._exchange.close()
         await self._channels.close()
+
+
+def _exchange(settings: GrpcConnectorSettings) -> "TokenExchange":
+    """Return the exchange of tokens. Raises `OSError`, `TlsFilesProblem`: files cannot be used."""
+    from sidecar.adapters.http_client.pools import http_pools  # noqa: PLC0415  httpcore, if it is used
+    from sidecar.adapters.token_exchange.exchange import TokenExchange  # noqa: PLC0415  the same reason
+
+    return TokenExchange(settings, http_pools(settings.token_endpoint_tls))
 
 
 def request_of(call: EnricherCall) -> envelope_pb2.EnricherRequest | None:

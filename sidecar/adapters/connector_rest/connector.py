@@ -1,18 +1,16 @@
 """Connector `rest`. Its faults contain nothing that the service or the user wrote."""
 
 import asyncio
-from collections.abc import Mapping
 from typing import Final
-from urllib.parse import urlsplit
 
 import httpcore
 
-from sidecar.adapters.connector_rest.endpoints import problem_with_endpoint, url_of
-from sidecar.adapters.connector_rest.pools import rest_pools
 from sidecar.adapters.connector_rest.request_writer import body_of, headers_of
 from sidecar.adapters.connector_rest.response_reader import reply_of
 from sidecar.adapters.connector_rest.settings import RestSettings
-from sidecar.adapters.connector_rest.token_exchange import ExchangeFailed, TokenExchange
+from sidecar.adapters.http_client.endpoints import address_of, problem_with_endpoint, url_of, without_query
+from sidecar.adapters.http_client.pools import http_pools
+from sidecar.adapters.token_exchange.exchange import TokenExchange
 from sidecar.core.faults import Fault, remedy_for
 from sidecar.policy.faults import errno_of
 from sidecar.policy.protocols import EnricherCall, EnricherRefused, EnricherReply, RefusalKind
@@ -24,7 +22,9 @@ OK: Final = 200
 def fault_behind(error: Exception, endpoint: str) -> Fault:
     """Return the fault behind an exception of the HTTP client; without an errno, its class is the cause."""
     errno = errno_of(error)
-    return Fault(_target(endpoint), _address(endpoint), errno or type(error).__name__, remedy_for(errno, SETTING))
+    return Fault(
+        without_query(endpoint), address_of(endpoint), errno or type(error).__name__, remedy_for(errno, SETTING)
+    )
 
 
 def with_status(reply: EnricherReply, status: int, endpoint: str) -> EnricherReply:
@@ -32,16 +32,7 @@ def with_status(reply: EnricherReply, status: int, endpoint: str) -> EnricherRep
     if not isinstance(reply, EnricherRefused) or reply.kind is not RefusalKind.UNAVAILABLE or status == OK:
         return reply
     remedy = f"the service answered, but with no envelope: see its log, or correct {SETTING}"
-    return EnricherRefused(reply.kind, Fault(_target(endpoint), _address(endpoint), f"HTTP {status}", remedy))
-
-
-def _target(endpoint: str) -> str:
-    return endpoint.partition("?")[0]  # a query may hold a key
-
-
-def _address(endpoint: str) -> str:
-    parts = urlsplit(endpoint)
-    return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+    return EnricherRefused(reply.kind, Fault(without_query(endpoint), address_of(endpoint), f"HTTP {status}", remedy))
 
 
 NO_ANSWER: Final = (
@@ -55,7 +46,7 @@ NO_ANSWER: Final = (
 
 
 NEVER_SENT: Final = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout)
-"""There was no connection, hence not one byte of the request has left."""
+"""Errors before the connection was open: no byte of the request was sent."""
 
 
 class RestConnector:
@@ -67,7 +58,7 @@ class RestConnector:
     """
 
     def __init__(self, settings: RestSettings) -> None:
-        """Connect to nothing yet.
+        """Begin without connections.
 
         Raises:
             OSError, TlsFilesProblem: files with certificates cannot be used.
@@ -75,9 +66,9 @@ class RestConnector:
         self._max_body_bytes = settings.max_body_bytes
         self._timeouts = {"connect": settings.connect_seconds}
         self._closed = False
-        self._pools = rest_pools(settings)
+        idle = settings.max_idle_connections, settings.idle_seconds
+        self._pools = http_pools(settings.tls, settings.max_connections, *idle)
         self._exchange = TokenExchange(settings, self._pools) if settings.token_endpoint else None
-        self._token_endpoint = settings.token_endpoint or ""
 
     @property
     def needs_user_token(self) -> bool:
@@ -87,7 +78,7 @@ class RestConnector:
     async def enrich(self, call: EnricherCall) -> EnricherReply:
         """Send `call` once and return the envelope unopened, or why there is none.
 
-        Everything, waiting for a free connection included, happens within `call.timeout`.
+        `call.timeout` limits the whole call, including the wait for a free connection.
         """
         body = body_of(call)
         missing = self._missing(call)
@@ -95,11 +86,10 @@ class RestConnector:
             return EnricherRefused(missing or RefusalKind.MALFORMED, sent=False)
         try:
             async with asyncio.timeout(call.timeout.total_seconds()):
-                return await self._sent(call, body, await self._authorisation(call))
-        except ExchangeFailed as failed:
-            endpoint = self._token_endpoint
-            fault = Fault(_target(endpoint), _address(endpoint), str(failed))
-            return EnricherRefused(RefusalKind.EXCHANGE_FAILED, fault, sent=False)
+                bearer = None if self._exchange is None else await self._exchange.bearer_for(call)
+                if isinstance(bearer, EnricherRefused):
+                    return bearer
+                return await self._sent(call, body, bearer)
         except TimeoutError:
             return EnricherRefused(RefusalKind.TIMEOUT)
         except NO_ANSWER as error:
@@ -110,24 +100,16 @@ class RestConnector:
         """Return why nothing can be sent."""
         if not call.principal:
             return RefusalKind.MISSING_PRINCIPAL
-        if self._exchange is not None and call.user_token is None:
-            return RefusalKind.USER_TOKEN_GONE
         away = self._closed or problem_with_endpoint(call.endpoint) is not None
         return RefusalKind.UNAVAILABLE if away else None
 
-    async def _authorisation(self, call: EnricherCall) -> dict[str, str]:
-        """Return the header that proves the user to the data service, if there is an exchange for it."""
-        if self._exchange is None or call.user_token is None:
-            return {}
-        return {"authorization": f"Bearer {await self._exchange.token_for(call.user_token)}"}
-
-    async def _sent(self, call: EnricherCall, body: bytes, authorisation: Mapping[str, str]) -> EnricherReply:
+    async def _sent(self, call: EnricherCall, body: bytes, bearer: str | None) -> EnricherReply:
         async with (
             self._pools.pool() as pool,
             pool.stream(
                 "POST",
                 url_of(call.endpoint),
-                headers=[*headers_of(call).items(), *authorisation.items()],
+                headers=[*headers_of(call).items(), *([] if bearer is None else [("authorization", bearer)])],
                 content=body,
                 extensions={"timeout": self._timeouts},
             ) as response,
@@ -137,6 +119,4 @@ class RestConnector:
     async def close(self) -> None:
         """Close all connections; calls that are still running end as `UNAVAILABLE`."""
         self._closed = True
-        if self._exchange is not None:
-            await self._exchange.close()
-        await self._pools.close()
+        await (self._exchange or self._pools).close()

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sidecar.adapters.connector_rest.settings import RestSettings
+from sidecar.adapters.token_exchange.settings import exchanges_tokens
 from sidecar.policy.specs import ConnectorSpec
 from sidecar.settings.schema import json_schema
 
@@ -19,16 +20,11 @@ def rest_connector(settings: Mapping[str, Any]) -> "RestConnector":
 
 
 def warm_up(settings: Mapping[str, Any]) -> None:
-    """Import the HTTP client and read certificates: 50 ms that are not to hold up other calls."""
+    """Import the HTTP client and read certificates. This takes 50 ms, which must not delay other calls."""
     from sidecar.adapters.connector_rest.connector import RestConnector  # noqa: F401, PLC0415  httpcore, if it is used
-    from sidecar.adapters.connector_rest.pools import tls_context  # noqa: PLC0415  the same reason
+    from sidecar.adapters.http_client.pools import tls_context  # noqa: PLC0415  the same reason
 
     tls_context(RestSettings(**settings).tls)
-
-
-def exchanges_tokens(settings: Mapping[str, Any]) -> bool:
-    """Return whether a connector with these settings exchanges the tokens of users."""
-    return bool(settings.get("token_endpoint"))
 
 
 def sidecar_connectors() -> Sequence[ConnectorSpec]:

@@ -34,7 +34,7 @@ def annotations_of(content: bytes) -> tuple[Annotation, ...]:
 
 
 def _scalars(text: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield begin and end of each scalar as (line, column), counted from 0: a `#` in there is text, not a comment."""
+    """Yield begin and end of each scalar as (line, column), counted from 0: a `#` inside a scalar is text."""
     try:
         for event in yaml.parse(text, Loader=PARSER):
             if isinstance(event, yaml.ScalarEvent) and event.start_mark is not None and event.end_mark is not None:

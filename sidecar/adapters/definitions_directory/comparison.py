@@ -44,10 +44,10 @@ def compare(root: Path, request: BaseSelection) -> Comparison:
 
 
 def compare_with_commit(root: Path, ref: str) -> Comparison:
-    """Compare the files below `root` with the commit where HEAD and `ref` part.
+    """Compare the files below `root` with the merge base of HEAD and `ref`.
 
     Raises:
-        ComparisonRefused: git cannot say, or one of the states cannot be read.
+        ComparisonRefused: git cannot find the merge base, or one of the states cannot be read.
     """
     try:
         with_base = open_base(root, ref)

@@ -23,19 +23,19 @@ class GitHistory:
     """The history of one configuration root.
 
     Args:
-        root: the folder that holds `agent_config.yaml`.
-        seconds: longest a walk may take.
+        root: the folder with `agent_config.yaml`.
+        seconds: the time limit of a search.
     """
 
     def __init__(self, root: Path, seconds: float = SECONDS_AT_MOST) -> None:
-        """Nothing is read before it is asked for."""
+        """Begin without reading anything."""
         self._root = root
         self._seconds = seconds
         self._known: dict[str, frozenset[Digest]] = {}
         self._blobs: dict[tuple[str, str], Parsed] = {}
 
     def commits_of(self, digests: frozenset[Digest]) -> Mapping[Digest, Commit]:
-        """Return the commit of each digest for which one could be found. Blocks for `seconds` at most."""
+        """Return the commit of each digest, if one was found. Blocks for at most `seconds`."""
         git = Git.within(self._root, self._seconds)
         try:
             return self._walk(git, digests)

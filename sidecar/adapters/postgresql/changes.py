@@ -61,7 +61,11 @@ class Changes:
         try:
             await self._bounded(connection.add_listener(self._channel, self._hinted))
             while True:
+                # Before the read of the version: a hint that arrives during the read sets the event again, and the
+                # version is read once more.
                 self._woken.clear()
+                # Over this connection and not in the transaction of the commit: a commit with a notification takes a
+                # lock that all such commits of the database share.
                 if self._to_announce:
                     self._to_announce = False
                     await self._bounded(connection.execute("select pg_notify($1, '')", self._channel))
@@ -83,6 +87,7 @@ class Changes:
         version = await self._bounded(connection.fetchval(self._version_sql))
         if version != self._seen:
             self._seen = version
+            # A copy: a subscriber may unsubscribe.
             for changed in list(self._subscribers):
                 changed()
 

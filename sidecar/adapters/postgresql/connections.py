@@ -166,6 +166,7 @@ class Connections:
     async def _take(self) -> Connection:
         try:
             async with asyncio.timeout(self.limits.connect):
+                # Waiting for a place is limited like connecting: both mean that the caller has no connection.
                 await self._free.acquire()
         except TimeoutError:
             raise StoreUnavailable("every connection to PostgreSQL is busy", retry_after=AGAIN) from None
@@ -179,6 +180,7 @@ class Connections:
 
     def _an_idle_one(self) -> Connection | None:
         while self._idle:
+            # The last one that was returned: the others can go idle and be closed by a pooler or a firewall.
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
@@ -197,12 +199,14 @@ class Connections:
             raise
         if self.is_closed():
             connection.terminate()
+            # The pool was closed while this connection was being opened, so `close` has not seen it.
             raise StoreUnavailable("the sidecar stops", retry_after=AGAIN)
         self._wait = FIRST_WAIT
         return connection
 
     def _give_back(self, connection: Connection, *, healthy: bool) -> None:
         self._used.pop(id(connection), None)
+        # A transaction that `work` left open would keep its locks, and its changes would join those of the next use.
         if healthy and not self._closed and not connection.is_closed() and not connection.is_in_transaction():
             self._idle.append(connection)
         else:

@@ -146,12 +146,14 @@ async def upgrade_tables(
     if not pending(migrations, await _applied(connection, table), where):
         return ()  # before any lock: a database user without the right to change the schema can start
     async with connection.transaction():
+        # A migration of a large table may take minutes, and other sidecars wait for the advisory lock as long.
         await connection.execute("set local statement_timeout = 0; set local lock_timeout = 0")
         await connection.execute(f"select pg_advisory_xact_lock({lock})")
         await connection.execute(
             f"create table if not exists {table} (number integer primary key, name text not null,"
             " checksum text not null, applied_at timestamptz not null default now())"
         )
+        # Read again under the lock: another sidecar may have applied the steps while this one waited.
         lacking = pending(migrations, await _applied(connection, table), where)
         for migration in lacking:
             await connection.execute(migration.sql)

@@ -72,9 +72,12 @@ class StatementExecutor:
             tries += 1
             try:
                 return await self._writer.run(work)
+            # Never repeated here: the statement may have been committed, and only the caller can tell a repetition from
+            # a second change.
             except ConnectionLost as lost:
                 raise CommitUnknown(str(lost)) from None
             except asyncpg.PostgresError as error:
+                # Only errors that guarantee a rollback of the whole transaction are repeated.
                 if error.sqlstate not in REPEATED or tries == TRIES:
                     raise unavailable(error, self._writing) from None
 

@@ -1,7 +1,7 @@
-r"""A text of PostgreSQL has no place for U+0000; ours may hold one.
+r"""Escapes U+0000 in JSON text, because a text in PostgreSQL cannot contain it.
 
-It is kept as two characters of the private use area, of which the first never stands alone. All at the level of JSON
-text, where U+0000 is always written `\u0000`.
+The character is stored as two characters of the private use area. The first of them is the escape character; where it
+occurs in a text itself, it is escaped as well. JSON text always contains U+0000 as `\u0000`.
 """
 
 import re
@@ -11,7 +11,7 @@ ESCAPE: Final = "\ue000"
 ITSELF: Final = ESCAPE + "\ue001"
 NUL: Final = ESCAPE + "\ue002"
 WRITTEN: Final = re.compile(r"\\(?:\\|u0000)")
-"""Either a backslash, which is written as two and may be followed by the characters `u0000`, or U+0000 itself."""
+"""An escaped backslash, which the characters `u0000` may follow, or an escaped U+0000."""
 
 
 def escape_nul(json_text: str) -> str:

@@ -19,10 +19,11 @@ def changes_after(kept: JournalContents, after: Watermarks, limit: int) -> Chang
     found: list[TurnId] = []
     mark = after.reached.get(SEQUENCE, ReadPosition(0, b""))
     if mark.number > kept.number:
-        raise NotThisJournal(f"there are {kept.number} facts, and {mark.number} were read")
+        raise NotThisJournal(f"the journal has {kept.number} facts, but {mark.number} were read before")
+    # From the newest change backwards, so that a pass costs as much as there is to read, not as much as there is.
     for turn_id, number in reversed(kept.changed.items()):
         if number == mark.number and kept.turns[turn_id].facts[-1].link != mark.link:
-            raise NotThisJournal(f"fact {number} is another one")
+            raise NotThisJournal(f"fact {number} has another link")
         if number <= mark.number:
             break
         found.append(turn_id)

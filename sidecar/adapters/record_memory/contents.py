@@ -93,6 +93,7 @@ class JournalContents(Struct):
             turn.frames.setdefault(frames.attempt_id, frames)
             turn.came_with.setdefault(frames.attempt_id, self.number)
         self.changed.pop(append.turn_id, None)
+        # Removed above and inserted again, which moves the turn to the end: `changes_after` relies on this order.
         self.changed[append.turn_id] = self.number
         if append.index is not None and append.index.called:
             self.last_called[append.index.episode_id] = append.turn_id

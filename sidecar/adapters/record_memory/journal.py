@@ -39,7 +39,7 @@ class MemoryJournal:
 
     @property
     def instance(self) -> InstanceId:
-        """Who appends."""
+        """The appending instance."""
         return self._instance
 
     @property
@@ -49,6 +49,7 @@ class MemoryJournal:
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
         """Store decided appends."""
+        # There is no await here, so concurrent appends of instances that share the contents cannot interleave.
         return [self.contents.append(each) for each in appends]
 
     async def renew_lease(self) -> None:
@@ -66,7 +67,7 @@ class MemoryJournal:
         return TurnFacts(facts, frozenset(each.by for each in facts if self._is_alive(each.by)))
 
     async def frames(self, turn_id: TurnId) -> Sequence[AttemptFrames]:
-        """Return the frames that runners sent in a turn."""
+        """Return the recorded runner frames of a turn."""
         turn = self.contents.turns.get(turn_id)
         return sorted(turn.frames.values(), key=lambda each: (each.step, each.number)) if turn else ()
 
@@ -86,7 +87,7 @@ class MemoryJournal:
         return found[:limit]
 
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
-        """Return turns whose parent is lost."""
+        """Return open turns that are past their deadline."""
         found = [
             (turn.index.expires_at, turn_id)
             for turn_id, turn in self.contents.turns.items()
@@ -105,7 +106,7 @@ class MemoryJournal:
         return changes_after(self.contents, after, limit)
 
     async def erased_turns(self) -> Sequence[TurnId]:
-        """Return the turns that have facts without texts."""
+        """Return the turns whose texts were erased."""
         turns = self.contents.turns.items()
         return [turn_id for turn_id, turn in turns if any(fact.texts is None for fact in turn.facts)]
 
@@ -139,7 +140,7 @@ class MemoryJournal:
         return sorted(self.contents.markers, key=lambda each: (each.instance, each.partition))
 
     async def removable(self, ended_before: datetime) -> Sequence[RootState]:
-        """Return the roots of days that are old enough."""
+        """Return the roots of the days that retention may remove."""
         young = {
             turn.day
             for turn in self.contents.turns.values()
@@ -178,6 +179,7 @@ class MemoryJournal:
         for each in erasure.facts:
             facts = turns[each.turn_id].facts if each.turn_id in turns else []
             there = facts[each.version - 1] if each.version <= len(facts) else None
+            # All facts are checked before the first one is changed, because memory has no rollback.
             if there is None or there.link != each.link or there.texts is None:
                 raise RecordConflict("a fact that is to be erased is not there, or has no texts")
         for each in erasure.facts:
@@ -191,7 +193,7 @@ class MemoryJournal:
         """Do nothing: there are no files."""
 
     async def remove_frames(self, ended_before: datetime) -> int:
-        """Remove the frames that runners sent."""
+        """Remove the runner frames of turns that ended before this time."""
         removed = 0
         for turn in self.contents.turns.values():
             if turn.index.ended_at is not None and turn.index.ended_at < ended_before:

@@ -18,11 +18,13 @@ PARTITION: Final = "select journal_partition($1)"
 
 async def append(connection: Connection, instance: InstanceId, appends: Sequence[TurnAppend]) -> frozenset[TurnId]:
     """Store the facts of turns, each given once; return the turns whose facts were stored."""
+    # In the order of turn ids: `journal_append` locks the heads in this order, so two sidecars cannot deadlock.
     ordered = sorted(appends, key=lambda each: each.turn_id)
     given = (instance, *_arguments(ordered))
     try:
         kept = await connection.fetchval(APPEND, *given)
     except asyncpg.CheckViolationError:  # there is no partition for the day of a turn; nothing was stored
+        # In order, for the same reason: creating a partition takes locks.
         for day in sorted({each.day for each in appends}):
             await connection.execute(PARTITION, day)
         kept = await connection.fetchval(APPEND, *given)

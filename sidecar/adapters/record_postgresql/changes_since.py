@@ -45,18 +45,21 @@ async def changed(asking: StatementExecutor, after: Watermarks, limit: int, only
     Alterations are counted first: a turn that is altered during this read is read once more. Only partitions with
     such facts are searched. Facts that retention has removed are skipped.
     """
+    # Four statements without a common snapshot: a pooler may run each on another connection. The order makes that safe.
+    # Alterations are read first, facts up to the heads that were read before them.
     alterations: int = await asking.value(ALTERATIONS)
     marks = {who: mark.number for who, mark in after.reached.items()}
     behind = await asking.rows(BEHIND, list(marks), list(marks.values()), None if only is None else list(only))
     for who, mark, newest, _ in behind:
         if mark > newest:
-            raise NotThisJournal(f"there are {newest} facts of {who}, and {mark} were read")
+            raise NotThisJournal(f"{who} has {newest} facts, but {mark} were read before")
     days = sorted({day for row in behind for day in row["days"] or ()})
     sequences = [row[:3] for row in behind if row["days"]]
     rows = await asking.rows(NEXT, days, *map(list, zip(*sequences, strict=True)), limit) if sequences else []
     reached = dict(after.reached)
     for row in rows:
         reached[row["instance_id"]] = ReadPosition(row["number"], row["link"])
+    # A page may end inside a sequence. The rest of it is reported as a backlog, with the time of its first fact.
     missing: dict[str, int] = {}
     left = 0
     for who, mark, newest, of_days in behind:

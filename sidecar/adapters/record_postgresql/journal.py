@@ -66,6 +66,8 @@ class PostgresJournal(PostgresErasing):
         self.limits = options.limits
         self._instance = instance
         self._options = options
+        # One writing connection: appends of one instance must become visible in the order of their numbers. Reads have
+        # their own, so that a slow list does not delay an append.
         self._writer = Connections(dsn, 1, options.limits)
         self._readers = Connections(dsn, options.reads, options.limits)
         self._asking = StatementExecutor(self._writer, self._readers, "append to the record")
@@ -83,6 +85,9 @@ class PostgresJournal(PostgresErasing):
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
         """Write decided appends. See the port."""
+        # One statement, so it is one transaction without a round trip for BEGIN and COMMIT. At READ COMMITTED the
+        # comparison with the head is repeated on the present row after a wait for its lock, so no stricter isolation is
+        # needed.
         kept = await self._asking.commit(partial(append, instance=self._instance, appends=appends))
         return [each.turn_id in kept for each in appends]
 

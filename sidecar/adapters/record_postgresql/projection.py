@@ -29,7 +29,7 @@ LEASE: Final = "select lists_lease($1, $2)"
 LEASED_FOR: Final = timedelta(seconds=30)
 ASKED_AGAIN: Final = 10.0
 """Interval in seconds at which the lease is renewed and unprojected facts are searched."""
-KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 24))})"
+KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 25))})"
 CLEAR: Final = "select lists_clear()"
 NEWEST_EPISODES: Final = """
 select episode_id, principal from listed_episodes where (last_at, episode_id, principal) < ($2, $3, $4)
@@ -66,6 +66,7 @@ class PostgresProjection:
 
     async def mine(self) -> Sequence[str]:
         """Return the instances whose facts this sidecar may project now."""
+        # A third of the lease, so that two failed renewals do not lose it.
         if time.monotonic() >= self._ask_at:
             self._ask_at = time.monotonic() + ASKED_AGAIN
 
@@ -95,13 +96,15 @@ class PostgresProjection:
             *(self._instance, reached.generation, reached.alterations),
             *(_columns(marks, 3)),
             *(list(days), list(gone)),
-            *_columns([_values(line) for line in sorted(lines, key=lambda line: line.turn_id)], 15),
+            *_columns([_values(line) for line in sorted(lines, key=lambda line: line.turn_id)], 16),
         )
 
         async def keep(connection: Connection) -> bool:
             kept: bool = await connection.fetchval(KEEP, *values)
             return kept
 
+        # The function in the database checks lease, generation and watermarks in the transaction that writes. A check
+        # before it could be outdated when the rows are written.
         if not await self._write(keep):
             self._ask_at = 0.0
             raise StoreUnavailable("another sidecar keeps these rows of lists now", retry_after=AGAIN)

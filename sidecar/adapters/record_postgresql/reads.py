@@ -83,6 +83,8 @@ class PostgresReads:
     async def facts(self, turn_id: TurnId) -> TurnFacts:
         """Return all facts of a turn."""
         day = await self._asking.value(DAY, turn_id)
+        # Two statements, but no race: the day of a turn never changes, and facts are only added. If retention removes
+        # the turn in between, the result is empty.
         rows = [] if day is None else await self._asking.rows(FACTS, day, [turn_id])
         living = {InstanceId(row["instance_id"]) for row in rows if row["living"]}
         versions, index = tuple(row["version"] for row in rows), _index(rows[0]) if rows else None
@@ -167,6 +169,8 @@ class PostgresReads:
 
         async def run(connection: Connection) -> int:
             async with connection.transaction():
+                # Transaction-local (`true`): behind a pooler, the next transaction on this connection belongs to
+                # another client.
                 await connection.execute(NO_LIMIT, str(round(SECONDS_TO_REMOVE * 1000)))
                 gone: int = await connection.fetchval(sql, value)
                 return gone
@@ -179,6 +183,8 @@ class PostgresReads:
             except asyncpg.PostgresError as error:
                 if error.sqlstate == MISFIT:
                     raise RecordConflict(f"PostgreSQL refuses: {error.args[0]}") from None
+                # The function gives up after 200 ms instead of waiting for its locks: appends that queue behind a
+                # waiting exclusive lock would wait as well.
                 if error.sqlstate != LOCKED or tries == TRIES:
                     raise unavailable(error, "remove what is old") from None
         raise StoreUnavailable("PostgreSQL does not answer", retry_after=AGAIN)

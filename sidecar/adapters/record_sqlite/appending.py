@@ -63,6 +63,7 @@ class Appending:
             self._read_end(connection)
         # The only comparison that SQLite needs: this process is the only writer, so a later append cannot find an
         # unexpected version. A first append can, if the turn was dropped from memory.
+        # Turns first: facts refer to the number of their turn.
         there = self._begin_turns(connection, [each for each in appends if each.before == 0])
         kept = [each.turn_id not in there for each in appends]
         self._write(connection, [each for each, is_kept in zip(appends, kept, strict=True) if is_kept])
@@ -136,10 +137,12 @@ class Appending:
                 who, at = self._instance_number, microseconds(fact.at)
                 texts = (fact.texts, fact.salt, fact.texts_digest)
                 facts.append((number, turn, version, who, at, fact.body, *texts, fact.link))
+                # In the order of the numbers: the running root is a hash over all earlier links.
                 self._root(connection, append.day, fact.link)
             for place, each in enumerate(append.frames, number * FRAMES_OF_A_FACT):
                 frames.append((place, turn, each.attempt_id, each.step, each.number, each.frames))
             days.add(append.day)
+        # All rows of a group in few statements: the cost of a statement, not of a row, limits the throughput.
         insert(connection, NEW_FACT, facts)
         insert(connection, NEW_FRAMES, frames)
         insert(connection, NEW_ROOT, [(self._instance_number, day.isoformat(), *self._roots[day]) for day in days])

@@ -41,7 +41,7 @@ SELECT f.number, t.turn_id, {FACT_COLUMNS} FROM facts f
   CROSS JOIN turns t ON t.number = f.turn JOIN instances i ON i.number = f.instance
   WHERE f.number > ? AND f.number <= ? AND t.day = ? ORDER BY f.number LIMIT ?
 """  # noqa: S608 - names only
-"""Goes through all facts of a time, most of which are of the day. `CROSS JOIN` keeps that order."""
+"""Walks the facts of a range of numbers, most of which belong to the day. `CROSS JOIN` forces this join order."""
 FACTS_AS_STORED: Final = f"""
 SELECT f.version, {FACT_COLUMNS} FROM turns t JOIN facts f ON f.turn = t.number
   JOIN instances i ON i.number = f.instance WHERE t.turn_id = ? ORDER BY f.version
@@ -90,7 +90,7 @@ def page_of_day(connection: apsw.Connection, day: date, after: int, up_to: int) 
 
 
 def turn_as_stored(connection: apsw.Connection, turn_id: TurnId) -> TurnFacts:
-    """Return everything stored of a turn, derived values included."""
+    """Return everything that is stored of a turn, including derived values."""
     rows = rows_of(connection, FACTS_AS_STORED, (turn_id,))
     facts = tuple(fact_from(turn_id, tuple(row)) for _, *row in rows)
     index = first(rows_of(connection, INDEX, (turn_id,)))
@@ -133,8 +133,12 @@ def remove(connection: apsw.Connection, markers: Sequence[FactsRemoved]) -> int:
     days = {marker.partition for marker in markers}
     given = {(each.instance, each.partition): (each.number, each.root) for each in markers}
     there = {(each.instance, each.day): (each.number, each.root) for each in roots(connection) if each.day in days}
+    # Compared inside the transaction that removes: facts that were appended to these days since the markers were made
+    # would be removed without being covered by a signature.
     if given != there:
         raise RecordConflict("the markers do not fit the running roots", metadata={"days": str(len(days))})
+    # Triggers refuse every DELETE and UPDATE of facts unless this table has a row. It is empty again before the commit,
+    # so no other code can change facts.
     connection.execute("INSERT INTO purging VALUES ('retention')")
     for marker in markers:
         row = (marker.instance, marker.partition.isoformat(), msgspec.json.encode(marker).decode())
@@ -160,7 +164,7 @@ def stored_erasures(connection: apsw.Connection) -> Sequence[TextsErased]:
 
 
 def page_saying(connection: apsw.Connection, text: str, after: int) -> tuple[int | None, Sequence[TurnId]]:
-    """Return the turns of some facts among whose texts are these characters, and where the next page begins, if any."""
+    """Return the turns of the next facts whose texts contain `text`, and where the next page begins, if any."""
     up_to = after + SEARCHED
     rows = rows_of(connection, SAYING, (after, up_to, text.encode()))
     newest = rows_of(connection, "SELECT coalesce(max(number), 0) FROM facts")[0][0]
@@ -168,11 +172,13 @@ def page_saying(connection: apsw.Connection, text: str, after: int) -> tuple[int
 
 
 def erase(connection: apsw.Connection, erasure: Erasure) -> None:
-    """Keep the marker, and take the texts of the facts and the frames of their turns. Raises `RecordConflict`."""
+    """Store the marker, and remove the texts of its facts and the frames of their turns. Raises `RecordConflict`."""
     marker = erasure.marker
     connection.execute("INSERT INTO purging VALUES ('erasure')")
     for fact in erasure.facts:
         connection.execute(ERASED, (fact.texts_digest, marker.marker_id, fact.turn_id, fact.version, fact.link))
+        # The erasure was computed from an earlier read. If a fact has changed since, the whole transaction is rolled
+        # back.
         if connection.changes() != 1:
             raise RecordConflict("a fact that is to be erased is not there, or has no texts")
     for turn_id in erasure.turns:
@@ -182,7 +188,7 @@ def erase(connection: apsw.Connection, erasure: Erasure) -> None:
 
 
 def remove_frames(connection: apsw.Connection, ended_before: datetime) -> int:
-    """Remove what runners sent in turns that ended before; returns how many attempts."""
+    """Remove the runner frames of turns that ended before this time; return the number of attempts."""
     connection.execute("INSERT INTO purging VALUES ('retention of frames')")
     connection.execute(OLD_FRAMES, (microseconds(ended_before),))
     removed = connection.changes()
@@ -191,7 +197,7 @@ def remove_frames(connection: apsw.Connection, ended_before: datetime) -> int:
 
 
 class SqliteArchiveReads(ABC):
-    """Reads of an open file or of a copy. What may be many rows is read in pages, each of one state of the file."""
+    """Reads of an open file or of a copy. Long results are read in pages, each of one state of the file."""
 
     async def roots(self) -> Sequence[RootState]:
         """Return the present state of each running root."""
@@ -199,6 +205,8 @@ class SqliteArchiveReads(ABC):
 
     async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
         """Iterate over all facts of the turns of a day."""
+        # The upper bound is read once. Facts that are appended meanwhile are not part of the answer, or the loop could
+        # follow a busy sidecar for ever.
         lowest, up_to = await self._read(lambda connection: bounds_of(connection, day))
         page = partial(page_of_day, day=day, up_to=up_to)
         after = lowest - 1
@@ -223,4 +231,4 @@ class SqliteArchiveReads(ABC):
 
     @abstractmethod
     async def _read(self, work: Callable[[apsw.Connection], Result], what: str = "the record") -> Result:
-        """Do work on one state of the file; `what` it reads, for messages. Raises `StoreUnavailable`."""
+        """Run `work` on one state of the file; `what` names what it reads, for messages. Raises `StoreUnavailable`."""

@@ -12,7 +12,7 @@ from sidecar.core.listing.changes import ChangedTurn, Changes, ReadPosition, Wat
 from sidecar.operations.record.ports import NotThisJournal
 
 SEQUENCE: Final = "journal"
-"""All facts of a file are numbered in one."""
+"""The only sequence: all facts of a file are numbered together."""
 LINK: Final = "SELECT link FROM facts WHERE number = ?"
 NEXT: Final = f"""
 SELECT f.number, t.turn_id, f.version, {FACT_COLUMNS}
@@ -30,6 +30,7 @@ def changed(connection: apsw.Connection, after: Watermarks, limit: int) -> Chang
     """Return the turns of the next facts. Raises `NotThisJournal`."""
     mark = after.reached.get(SEQUENCE, ReadPosition(0, b""))
     _check(connection, mark)
+    # All statements of this function run in one read transaction: facts and alterations are of the same state.
     end: int = connection.execute(END).get
     rows: list[Row] = rows_of(connection, NEXT, (mark.number, limit)) if end > mark.number else []
     alterations: int = connection.execute(ALTERATIONS).get
@@ -50,8 +51,9 @@ def _check(connection: apsw.Connection, mark: ReadPosition) -> None:
     if mark.number == 0:
         return
     kept = first(rows_of(connection, LINK, (mark.number,)))
+    # The link depends on all earlier facts of the turn, so an equal number in another or a restored file is detected.
     if kept is None or kept[0] != mark.link:
-        raise NotThisJournal(f"fact {mark.number} is {'not there' if kept is None else 'another one'}")
+        raise NotThisJournal(f"fact {mark.number} {'does not exist' if kept is None else 'has another link'}")
 
 
 def erased_turns(connection: apsw.Connection) -> Sequence[TurnId]:

@@ -95,6 +95,7 @@ class SqliteJournal(SqliteArchiveReads):
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
         """Append facts in one transaction. See the port."""
         for each in appends:
+            # Before the write, and also if it fails: the filter may name an episode too many, but must never miss one.
             if each.index is not None and each.index.called:
                 self._episodes.note(each.index.episode_id)
         try:
@@ -142,6 +143,7 @@ class SqliteJournal(SqliteArchiveReads):
         """Return dispatches without a living owner, from the facts of each turn that was open before this start."""
         while self._looked_up_to < self._before:
             page = partial(reading.open_turns, after=self._looked_up_to, up_to=self._before, limit=PAGE)
+            # In pages, because the reader's thread also serves requests: one long read at the start would delay them.
             turns = await self._read(page)
             self._left += [turn_id for _, turn_id in turns]
             self._looked_up_to = turns[-1][0] if turns else self._before
@@ -155,6 +157,7 @@ class SqliteJournal(SqliteArchiveReads):
             if left:
                 found += left
                 still.append(turn_id)
+        # Only turns of earlier instances can be left behind, so the list only becomes shorter.
         self._left = still
         return found[:limit]
 

@@ -1,6 +1,6 @@
-"""Reads the record of a file that a sidecar may have open, or of a copy: no lock, no thread, no change.
+"""Reads the record of a file that a sidecar may have open, or of a copy: takes no lock, and changes nothing.
 
-Each page is read from one state of the file. Nothing is held between two pages, so the running sidecar can truncate
+Each page is read in its own transaction. No transaction is open between two pages, so the running sidecar can truncate
 its write-ahead log.
 """
 
@@ -38,10 +38,10 @@ class OfflineSqliteRecord(SqliteArchiveReads):
         """Open a file for reading only.
 
         Raises:
-            DatabaseProblem: it is not there, is no record, or is one of another version.
+            DatabaseProblem: the file does not exist, is not a record, or has another version.
         """
         if not path.is_file():
-            raise DatabaseProblem(f"{path} is not there, or is no file")
+            raise DatabaseProblem(f"{path} does not exist, or is not a file")
         try:
             connection = _connected(path)
         except apsw.Error as error:
@@ -59,9 +59,9 @@ class OfflineSqliteRecord(SqliteArchiveReads):
         return self.read(work, what)
 
     def read(self, work: Callable[[apsw.Connection], Result], what: str = "the record") -> Result:
-        """Do work on one state of the file. Raises `StoreUnavailable`."""
+        """Run `work` on one state of the file; `what` names what it reads. Raises `StoreUnavailable`."""
         try:
-            self._connection.execute("BEGIN")  # one state for all of it
+            self._connection.execute("BEGIN")  # all statements of `work` see the same state
             try:
                 return work(self._connection)
             finally:
@@ -70,7 +70,7 @@ class OfflineSqliteRecord(SqliteArchiveReads):
         except apsw.Error as error:
             raise StoreUnavailable(f"{self._path}: {what} cannot be read: {error}") from None
         except (ValueError, TypeError) as error:
-            raise StoreUnavailable(f"{self._path}: among {what} is a row that no sidecar writes: {error}") from None
+            raise StoreUnavailable(f"{self._path}: {what} contains a row that no sidecar writes: {error}") from None
 
 
 def _connected(path: Path) -> apsw.Connection:
@@ -102,12 +102,12 @@ def _check(connection: apsw.Connection, path: Path) -> None:
     schema = record_schema()
     connection.execute("PRAGMA trusted_schema = OFF")
     if connection.pragma("application_id") != schema.application_id:
-        raise DatabaseProblem(f"{path} is a database of something else than {schema.what}")
+        raise DatabaseProblem(f"{path} is a database of another kind, not {schema.what}")
     applied = {
         int(str(number)): str(checksum)
         for number, checksum in connection.execute("SELECT number, checksum FROM schema_migrations")
     }
     if pending(schema.migrations, applied, str(path)):
         raise DatabaseProblem(
-            f"{path} was written by an older sidecar: verify it with that one, or start this one on it"
+            f"{path} was written by an older sidecar: verify it with that version, or start this version with it once"
         )

@@ -49,14 +49,14 @@ HAS_LABEL: Final = (
 LATEST: Final = 2**63 - 1
 """Microseconds; later than any time."""
 DIGITS: Final = 20
-"""Of a time in front of a turn id, so that the least of both is that of the oldest turn."""
+"""Width of a time in front of a turn id: the smallest text then belongs to the oldest turn."""
 
 Episode = tuple[str, str]
-"""Id and principal: the same id of two users is two episodes."""
+"""Id and principal. The same id of two users means two episodes."""
 
 
 def watermarks(connection: apsw.Connection) -> Watermarks:
-    """Return up to where the journal is in here."""
+    """Return the position up to which the journal was projected."""
     marks = {
         sequence: ReadPosition(number, link)
         for sequence, number, link in rows_of(connection, "SELECT sequence, number, link FROM watermarks")
@@ -72,7 +72,7 @@ def set_watermarks(connection: apsw.Connection, reached: Watermarks) -> None:
 
 
 def forget(connection: apsw.Connection, days: Sequence[date], gone: Sequence[TurnId]) -> None:
-    """Forget the turns of some days, and some others."""
+    """Remove the rows of the turns of `days`, and those of the turns `gone`."""
     turn_ids = [turn_id for day in days for (turn_id,) in rows_of(connection, OF_DAY, (day.isoformat(),))]
     episodes: dict[Episode, None] = {}
     for turn_id in (*turn_ids, *gone):
@@ -81,12 +81,14 @@ def forget(connection: apsw.Connection, days: Sequence[date], gone: Sequence[Tur
 
 
 def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
-    """Keep lines, but for those of which a newer version is there."""
+    """Store lines, except those of which a newer version is stored."""
     turns: list[Sequence[Value]] = []
     labels: list[Sequence[Value]] = []
     episodes: dict[Episode, None] = {}
     for line in lines:
         kept = first(rows_of(connection, KEPT, (line.turn_id,)))
+        # A line is derived from all facts of its turn up to a version. An older one can arrive later, from a pass that
+        # read the journal earlier.
         if kept is not None and kept[0] > line.version:
             continue
         if kept is not None and not _only_goes_on(kept, line.row):
@@ -109,7 +111,7 @@ def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
 
 
 def _only_goes_on(kept: Row, row: TurnRow | None) -> bool:
-    """Return whether the rows about a turn in other tables stay correct, so that rows need only be added."""
+    """Return whether the rows of a turn in other tables stay correct, so that new rows need only be added."""
     _, shown, *values = kept
     if row is None or not shown:
         return row is None and not shown
@@ -119,7 +121,7 @@ def _only_goes_on(kept: Row, row: TurnRow | None) -> bool:
 
 
 def _take_out(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Episode, None]) -> None:
-    """Remove a turn, and note its episode, whose last use may be another one then."""
+    """Remove a turn, and add its episode to `episodes`, because the last use of the episode may change."""
     kept = first(rows_of(connection, KEPT, (turn_id,)))
     if kept is None:
         return
@@ -135,13 +137,14 @@ def _take_out(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Episo
 
 def _find_last_use(connection: apsw.Connection, episodes: Iterable[Episode]) -> None:
     for episode in episodes:
+        # The newest remaining turn decides. Without one, the episode leaves the list.
         connection.execute(USED, episode)
         if connection.changes() == 0:
             connection.execute(UNUSED, episode)
 
 
 def versions(connection: apsw.Connection, turn_ids: Sequence[TurnId]) -> dict[TurnId, int]:
-    """Return from how many facts the lines of turns were derived."""
+    """Return the number of facts from which each line was derived."""
     asked = msgspec.json.encode(turn_ids).decode()
     return {TurnId(turn_id): version for turn_id, version in rows_of(connection, VERSIONS, (asked,))}
 
@@ -171,7 +174,7 @@ def turns(connection: apsw.Connection, query: TurnQuery, newer: Newer) -> list[T
         connection,
         f"SELECT {columns} FROM {source} WHERE {' AND '.join(condition for condition, _ in asked)}"  # noqa: S608 - names and question marks only
         f" ORDER BY {order}.began_at DESC, {order}.turn_id DESC LIMIT ?",
-        # as many as the newer rows may take the place of
+        # One row more for each newer row: `listed` replaces or drops as many of the stored ones.
         (*(value for _, given in asked for value in given), query.limit + len(newer)),
     )
     return listed((row_from(row, time_of) for row in rows), newer, query)
@@ -187,6 +190,7 @@ def episodes(
     """Return the episodes used last, newest first."""
     uses = [use_of(row) for row in newer.values() if row is not None]
     place = (LATEST, "", "") if before is None else (microseconds(before[0]), before[1], before[2])
+    # Episodes of turns that are not projected yet come first: their rows below are counted together with these.
     wanted = dict.fromkeys((use.episode_id, use.principal) for use in uses)
     wanted |= dict.fromkeys(rows_of(connection, NEWEST_EPISODES, (*place, limit + len(newer))))
     left_out = msgspec.json.encode(list(newer)).decode()

@@ -25,7 +25,7 @@ from sidecar.operations.record.ports import CommitUnknown
 APPLICATION_ID: Final = 0x5343_5031
 """`SCP1`."""
 AT_OFFSET: Final = slice(68, 72)
-"""Where SQLite's header has it."""
+"""Position of the application id in SQLite's header."""
 DAMAGED: Final = (apsw.CorruptError, apsw.NotADBError)
 FILES: Final = ("", "-wal", "-shm")
 
@@ -34,23 +34,24 @@ Result = TypeVar("Result")
 
 @cache
 def projection_schema() -> Schema:
-    """Return what kind of file it is."""
+    """Return the schema of the file."""
     migrations = load_migrations("sidecar.adapters.record_sqlite.projection_migrations")
     return Schema("the rows of lists", APPLICATION_ID, migrations, _tuned)
 
 
 def _tuned(connection: apsw.Connection) -> None:
-    connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may take the newest rows, with their watermarks
-    connection.execute("PRAGMA secure_delete = ON")  # what names an erased user is overwritten
+    # A power cut may lose the newest commits. Each contains its watermarks, so the projector repeats exactly those.
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA secure_delete = ON")  # rows of an erased user are overwritten, not only unlinked
 
 
 def projection_file(record: Path) -> Path:
-    """Return where the rows are that belong to a record's file."""
+    """Return the path of the lists that belong to a record's file."""
     return record.with_name(f"{record.name}.lists")
 
 
 def discard_projection(record: Path) -> None:
-    """Remove the rows of a record that no process has open; the next sidecar derives them again. Raises `OSError`."""
+    """Remove the lists of a record that no process has open; the next sidecar derives them again. Raises `OSError`."""
     for end in FILES:
         projection_file(record).with_name(f"{projection_file(record).name}{end}").unlink(missing_ok=True)
 
@@ -60,7 +61,7 @@ class SqliteProjection:
 
     Args:
         record: the file of the record, which this process holds.
-        report: told what the disk did not do, and the name of the error; for a log.
+        report: receives a failed operation and the name of the error, for a log.
     """
 
     def __init__(self, record: Path, report: Callable[[str, str], None]) -> None:
@@ -74,10 +75,10 @@ class SqliteProjection:
         self._alterations: int | None = None
 
     async def mine(self) -> None:
-        """Leave nothing to others: there are none."""
+        """Return None, which means all instances: no other process projects this journal."""
 
     async def watermarks(self) -> Watermarks:
-        """Return up to where the journal was projected."""
+        """Return the position up to which the journal was projected."""
         marks = await self._read(rows.watermarks)
         self._alterations = marks.alterations
         return marks
@@ -85,10 +86,11 @@ class SqliteProjection:
     async def apply(
         self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
     ) -> None:
-        """Keep lines."""
+        """Store lines and watermarks. See the port."""
         engine = await self._opened()
         if reached.alterations != self._alterations:
-            await engine.empty_log()  # before it is said that nothing of what was erased is left
+            # Before the new count of alterations is stored: it states that no erased text is left, in the log either.
+            await engine.empty_log()
 
         def work(connection: apsw.Connection) -> None:
             if days or gone:
@@ -98,17 +100,17 @@ class SqliteProjection:
 
         try:
             await engine.write(lambda connection: self._watched(work, connection))
-        except CommitUnknown:  # rows and watermarks are there, or neither: the next pass sees which
-            raise StoreUnavailable("the disk does not confirm the rows of lists") from None
+        except CommitUnknown:  # rows and watermarks are both stored or both not: the next pass reads the watermarks
+            raise StoreUnavailable("the disk does not confirm the lists") from None
         self._alterations = reached.alterations
 
     async def clear(self) -> None:
-        """Begin with a new file, so that it has no other fault than this one either."""
+        """Begin with a new file, because the old one may have further damage."""
         async with self._opening:
             await self._remove()
 
     async def versions(self, turn_ids: Sequence[TurnId]) -> Mapping[TurnId, int]:
-        """Return from how many facts lines were derived."""
+        """Return the number of facts from which each line was derived."""
         return await self._read(lambda connection: rows.versions(connection, turn_ids))
 
     async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
@@ -120,7 +122,7 @@ class SqliteProjection:
         return await self._read(lambda connection: rows.episodes(connection, limit, newer, before))
 
     async def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         engine, self._engine = self._engine, None
         if engine is not None:
             await engine.close()
@@ -129,8 +131,10 @@ class SqliteProjection:
 
     async def _opened(self) -> SqliteEngine:
         async with self._opening:
+            # Under the lock: two concurrent reads that find the damage must not both remove the file, of which the
+            # first may be open again already.
             if self._damaged:
-                self._report("read the rows of lists, which are made again", "damaged")
+                self._report("read the lists, which are rebuilt", "damaged")
                 await self._remove()
             if self._engine is None:
                 self._engine = await self._open()
@@ -144,11 +148,12 @@ class SqliteProjection:
                 raise
             except DatabaseProblem as problem:
                 self._refuse_foreign()
-                self._report("use the rows of lists, which are made again", str(problem))
+                self._report("use the lists, which are rebuilt", str(problem))
                 await self._remove()
                 return await SqliteEngine.open(self._path, projection_schema(), self._report)
+        # Lists are not needed to serve turns: a caller gets an error, and the next call tries again.
         except (DatabaseProblem, OSError) as problem:
-            raise StoreUnavailable(f"there are no lists: {problem}") from None
+            raise StoreUnavailable(f"the lists are not available: {problem}") from None
 
     def _refuse_foreign(self) -> None:
         """Leave a database of another kind alone. Raises `DatabaseProblem`."""
@@ -159,7 +164,7 @@ class SqliteProjection:
             return
         found = int.from_bytes(header[AT_OFFSET])
         if header.startswith(b"SQLite format 3\0") and found not in {0, APPLICATION_ID}:
-            raise DatabaseProblem(f"{self._path} is a database of something else: take it away")
+            raise DatabaseProblem(f"{self._path} is a database of another kind: move it away")
 
     async def _remove(self) -> None:
         await self.close()
@@ -174,7 +179,7 @@ class SqliteProjection:
         return await engine.read(lambda connection: self._watched(work, connection))
 
     def _watched(self, work: Callable[[apsw.Connection], Result], connection: apsw.Connection) -> Result:
-        """Run it, and detect a damaged file. In the engine's threads."""
+        """Run `work`, and detect a damaged file. In one of the engine's threads."""
         try:
             return work(connection)
         except DAMAGED:

@@ -1,4 +1,4 @@
-"""Reads the journal. Each function works on one state of the database."""
+"""Reads the journal. Each function runs in one read transaction, so it sees one state of the database."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -34,7 +34,7 @@ SELECT turn_id FROM turns INDEXED BY turns_open
   WHERE ended_at IS NULL AND number < coalesce((SELECT number FROM turns WHERE turn_id = ?), 1 << 62)
   ORDER BY number DESC LIMIT ?
 """
-"""Left to itself SQLite goes through all turns by number, and few of those are open: better it sorts these few."""
+"""Without `INDEXED BY`, SQLite walks all turns by number, few of which are open. Sorting the open ones is cheaper."""
 
 
 def turn_facts(connection: apsw.Connection, turn_id: TurnId) -> list[Stored]:
@@ -43,26 +43,27 @@ def turn_facts(connection: apsw.Connection, turn_id: TurnId) -> list[Stored]:
 
 
 def turn_frames(connection: apsw.Connection, turn_id: TurnId) -> list[AttemptFrames]:
-    """Return the frames that runners sent in a turn."""
+    """Return the recorded runner frames of a turn."""
     kept: dict[str, AttemptFrames] = {}
     for attempt, step, number, frames in rows_of(connection, FRAMES, (turn_id,)):
-        kept.setdefault(attempt, AttemptFrames(turn_id, AttemptId(attempt), step, number, frames))  # the first stays
+        # A repeated append may store an attempt twice: the first row counts.
+        kept.setdefault(attempt, AttemptFrames(turn_id, AttemptId(attempt), step, number, frames))
     return list(kept.values())
 
 
 def last_called(connection: apsw.Connection, episode_id: EpisodeId) -> TurnId | None:
-    """Return the episode's turn that ended last and called any."""
+    """Return the episode's last ended turn that called a sub-agent."""
     row = first(rows_of(connection, LAST_CALLED, (episode_id,)))
     return None if row is None else TurnId(row[0])
 
 
 def overdue(connection: apsw.Connection, now: datetime, limit: int) -> Sequence[TurnId]:
-    """Return turns whose parent is lost."""
+    """Return open turns that are past their deadline."""
     return [TurnId(row[0]) for row in rows_of(connection, OVERDUE, (microseconds(now), limit))]
 
 
 def open_turns(connection: apsw.Connection, after: int, up_to: int, limit: int) -> Sequence[tuple[int, TurnId]]:
-    """Return some open turns by number."""
+    """Return open turns, each with its number, in order."""
     return [(number, TurnId(turn_id)) for number, turn_id in rows_of(connection, OPEN, (after, up_to, limit))]
 
 

@@ -12,33 +12,33 @@ from sidecar.core.journal.entries import Stored
 
 Value = str | int | bytes | None
 Row = tuple[Any, ...]
-"""What a statement brought; the schema is strict about types."""
+"""One row of a result. The tables are STRICT, so the types are those of the schema."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 FACT_COLUMNS: Final = "i.instance, f.at, f.body, f.texts, f.salt, f.texts_digest, f.link, f.erased_under"
 FRAMES_OF_A_FACT: Final = 65_536
-"""Attempts that can come with one fact: their places are its number times this, and those after."""
+"""The most attempts with one fact: their places begin at the number of the fact times this."""
 WITH_FRAMES: Final = f"""
 turns t JOIN facts f ON f.turn = t.number JOIN attempt_frames a
   ON a.place >= f.number * {FRAMES_OF_A_FACT} AND a.place < (f.number + 1) * {FRAMES_OF_A_FACT}
 """
 MOST_ROWS: Final = 64
-"""Of one statement; a power of two."""
+"""The most rows of one INSERT; a power of two, so that few different statements are prepared."""
 
 
 def microseconds(time: datetime) -> int:
-    """Return a time as a number that can be compared."""
+    """Return a time as microseconds since 1970."""
     return (time - EPOCH) // MICROSECOND
 
 
 def time_of(number: int) -> datetime:
-    """Return the time that `microseconds` made a number of, in UTC."""
+    """Return the time, in UTC, of a number of `microseconds`."""
     return EPOCH + number * MICROSECOND
 
 
 def day_of(text: str) -> date:
-    """Return a day as the schema has it."""
+    """Return the day that the schema stores as `text`."""
     return date.fromisoformat(text)
 
 
@@ -58,8 +58,8 @@ def insert(connection: apsw.Connection, into: str, rows: Sequence[Sequence[Value
 
     Args:
         connection: within a transaction.
-        into: what follows `INSERT`, up to the values, such as `INTO turns (number)`.
-        rows: values of each.
+        into: the part of the statement between `INSERT` and `VALUES`, such as `INTO turns (number)`.
+        rows: the values of each row.
     """
     begin = 0
     while begin < len(rows):

@@ -12,5 +12,5 @@ APPLICATION_ID: Final = 0x5343_5231
 
 @cache
 def record_schema() -> Schema:
-    """Return it; the SQL files are read once."""
+    """Return the schema of the record. The SQL files are read once."""
     return Schema("the record", APPLICATION_ID, load_migrations("sidecar.adapters.record_sqlite.migrations"))

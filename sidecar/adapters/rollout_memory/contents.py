@@ -68,6 +68,7 @@ class RolloutsInMemory(msgspec.Struct):
         if change.rollout is not None:
             self.rollouts[change.slot] = change.rollout
             self.version += 1
+        # Nothing can fail from here on, and there is no await: the change is stored whole, as in a transaction.
         for event in change.transitions:
             if event.event_id not in self.numbers:
                 self.numbers[event.event_id] = self._audited(change.slot, event)
@@ -122,6 +123,7 @@ class RolloutsInMemory(msgspec.Struct):
 
     def tell(self) -> None:
         """Call the listeners."""
+        # A copy: a listener may add another one.
         for listener in list(self.listeners):
             listener()
 

@@ -154,7 +154,7 @@ class MemoryRollouts:
 
     def _contents(self) -> RolloutsInMemory:
         if self.away:
-            raise StoreUnavailable("the rollouts in memory were told to be away")
+            raise StoreUnavailable("the rollouts in memory are set to be unavailable")
         return self._kept
 
 

@@ -53,6 +53,8 @@ class PostgresRollouts(TabledRollouts):
     ) -> None:
         """Begin without connections."""
         super().__init__(instance)
+        # One writer: all changes of rollouts lock the same row (`rollout_version`), so a second connection would only
+        # wait.
         self._writer = Connections(dsn, 1, limits)
         self._own_readers = Connections(dsn, READERS, limits) if readers is None else None
         self._asking = StatementExecutor(

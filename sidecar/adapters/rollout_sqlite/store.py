@@ -60,6 +60,7 @@ class SqliteRollouts(TabledRollouts):
                 yield (FORGET, at - max(LISTED_FOR, pinned.lasting + ALIVE_FOR))
 
             await self._confirmed(said)
+            # After the commit: if it fails, the next call writes again.
             self._kept = (pinned, at)
 
     async def replicas(self) -> Sequence[Replica]:

@@ -74,6 +74,8 @@ class TabledRollouts(AuditReads):
         """Write one change. See the port."""
         written = partial(self._written, partial(writing.write, change, self._next_id()))
         if change.answer is not None:
+            # The answer and the write id make a repetition recognisable. Without an answer, the stored value itself
+            # shows whether the lost commit succeeded.
             await confirmed(written)
         else:
             await confirmed_by(partial(self._is_rollout, change), written)

@@ -43,11 +43,13 @@ def write(change: RolloutWrite, write_id: str) -> Steps[None]:
     """Store one change. Raises `RevisionConflict` and `RequestIdReused`."""
     check_whole(change)
     ((number, link),) = yield (LOCK,)
+    # A commit whose answer was lost is repeated with the same id. It is found here, and not written a second time.
     if (yield (WRITTEN, write_id)):
         return
     answer = change.answer
     if answer is not None and existing_write((yield from reading.answer(answer.request_id)), answer):
         return
+    # After the lock: no other writer can change the revision between this comparison and the commit.
     stored = yield from value("select revision from rollouts where slot = $1", change.slot)
     refuse_other_revision(f"the rollout of {change.slot}", change.expected_revision, stored or 0)
     if isinstance(change, FlagWrite):
@@ -55,6 +57,7 @@ def write(change: RolloutWrite, write_id: str) -> Steps[None]:
     if change.rollout is not None:
         yield (PUT, change.slot, change.rollout.revision, text_of(change.rollout))
     head = yield from _audited(change, [*change.transitions, *change.events], AuditHead(number, link), write_id)
+    # In the same transaction as the rows: the head of the chain and its rows are never out of step.
     yield (ADVANCE, int(change.rollout is not None), head.number, head.link)
     if answer is not None:
         yield ("insert into rollout_answers values ($1, $2, $3)", answer.request_id, answer.at, text_of(answer))

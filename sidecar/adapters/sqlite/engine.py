@@ -205,7 +205,7 @@ class SqliteEngine:
     def _write(self, work: Work[Result]) -> Result:
         try:
             writing = self._opened_for_writing()
-            writing.execute("BEGIN IMMEDIATE")
+            writing.execute("BEGIN IMMEDIATE")  # a deferred transaction could read first, and then fail to lock
             result = work(writing)
         except BaseException as error:
             self._undo(error)
@@ -220,6 +220,7 @@ class SqliteEngine:
             self._report("commit", error)
             if isinstance(error, HARMLESS):  # SQLite says so before the commit's last frame is whole: nothing is kept
                 raise unavailable(error, "write") or error from None
+            # It is unknown whether the pages reached the disk; `_undo` has closed the connection for the same reason.
             raise CommitUnknown(type(error).__name__) from None
         return result
 
@@ -275,7 +276,7 @@ class SqliteEngine:
             if self._reading is None:
                 self._reading = connect(self._path, self._schema, self._vfs, read_only=True)
                 self._reading.set_progress_handler(lambda: monotonic() > self._read_until, STEPS)
-            self._reading.execute("BEGIN")
+            self._reading.execute("BEGIN")  # one snapshot for all statements of `work`
             result = work(self._reading)
             self._reading.execute("COMMIT")
         except BaseException as error:

@@ -22,7 +22,7 @@ WATCH_EXIT_CODES: Final = (
 
 @unique
 class Source(StrEnum):
-    """Sources to choose from. What users say comes from the consumer-agent."""
+    """The values of `--source`. Scores of users come from the consumer-agent."""
 
     JUDGE = "judge"
     RULE = "rule"
@@ -91,8 +91,8 @@ def _judged_by(
 
 
 def _repeated(
-    every: Annotated[int, typer.Option("--every", min=1, help="Seconds between two looks.")] = 60,
-    once: Annotated[bool, typer.Option("--once", help="Look once and end, e.g. from cron.")] = False,
+    every: Annotated[int, typer.Option("--every", min=1, help="Seconds between two rounds.")] = 60,
+    once: Annotated[bool, typer.Option("--once", help="Run one round and end, e.g. from cron.")] = False,
     metrics_address: Annotated[
         str, typer.Option("--metrics-address", help="Serve /metrics at this IP address and port, e.g. 127.0.0.1:9465.")
     ] = "",
@@ -107,9 +107,9 @@ def _ramp_watchdog(
     rules: dict[str, float],
     pace: dict[str, Any],
     slot: Annotated[str, typer.Option("--slot", help="Only this slot.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Ramp nothing down; say what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")] = False,
 ) -> None:
-    """Watch ramps: compare each ramping definition with its target, ramp down on a breach, else propose the next step.
+    """Watch ramps: compare each ramping definition with its target. Ramp down on a breach, otherwise propose a step.
 
     It never raises a ramp. Uses the operator listener and needs a token of the role breaker.
     """

@@ -1,6 +1,7 @@
 """`sidecar ramp-watchdog`: judges the ramps of a sidecar, ramps down on a breach, and proposes the next step otherwise.
 
-It raises nothing: only an operator may (PF1-D-64). What it cannot read or trust is said loudly, and is no proposal.
+It never raises a ramp, because only an operator may (PF1-D-64). Evidence that is missing or not trusted is reported,
+and never leads to a proposal.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,18 +22,18 @@ from subagents.lifecycle.v1 import evidence_pb2, lifecycle_pb2
 
 STYLES: Final = {Verdict.BREACH: "red", Verdict.PROPOSE: "green", Verdict.WAIT: "dim", Verdict.UNSURE: "yellow"}
 SECONDS: Final = 30.0
-"""For one request: the sidecar counts for up to 5 s for each ramp."""
+"""Seconds for one request: the sidecar may count for up to 5 s per ramp."""
 LONGEST_REASON: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """What is watched, and how.
+    """The options of the watchdog.
 
     Attributes:
-        slot: empty: every slot.
-        every: seconds between two looks; 0: look once.
-        dry_run: say what would be done; ramp nothing down.
+        slot: the slot to watch; empty: all slots.
+        every: seconds between two rounds; 0: one round.
+        dry_run: only report what would be done.
         metrics_address: IP address and port of `/metrics`; empty: none.
     """
 
@@ -59,7 +60,7 @@ class RampReport:
 
 
 def watch_ramps(opened: Callable[[], OperatorCommands], options: WatchOptions) -> int:
-    """Judge the ramps, once or until interrupted. `opened` is asked for each look: tokens are renewed in their file."""
+    """Judge the ramps, once or until interrupted. Each round calls `opened`, because the token file is renewed."""
     metrics = WatchdogMetrics(options.every)
     if not options.metrics_address:
         return _watch(opened, options, metrics)
@@ -83,7 +84,7 @@ def _watch(opened: Callable[[], OperatorCommands], options: WatchOptions, metric
 
 
 def look(commands: OperatorCommands, options: WatchOptions, metrics: WatchdogMetrics | None = None) -> int:
-    """Judge every ramp once, and note it. Returns the exit code."""
+    """Judge every ramp once, and count the round. Returns the exit code."""
     noted = metrics or WatchdogMetrics()
 
     def work() -> OperatorExit:
@@ -155,7 +156,7 @@ def verdict_on(ramp: evidence_pb2.RampEvidence, rules: Rules) -> RampVerdict:
 
 def _gaps(ramp: evidence_pb2.RampEvidence) -> Iterator[str]:
     if ramp.facts_behind:
-        yield f"the evidence is not complete: {ramp.facts_behind} facts are not counted yet; the next look continues"
+        yield f"the evidence is not complete: {ramp.facts_behind} facts are not counted yet; the next round continues"
     if ramp.unreadable_turns:
         yield f"{ramp.unreadable_turns} turns cannot be read; see the log of the sidecar"
     if ramp.is_full:

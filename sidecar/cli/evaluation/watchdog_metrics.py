@@ -12,8 +12,8 @@ from sidecar.core.evaluation.ramp_verdict import Verdict
 
 START_TIME: Final = "sidecar.watchdog.start_time_seconds"
 INTERVAL: Final = "sidecar.watchdog.interval_seconds"
-LAST_LOOK: Final = "sidecar.watchdog.last_look_time_seconds"
-LOOKS: Final = "sidecar.watchdog.looks_total"
+LAST_ROUND: Final = "sidecar.watchdog.last_round_time_seconds"
+ROUNDS: Final = "sidecar.watchdog.rounds_total"
 VERDICT: Final = "sidecar.watchdog.ramp_verdict"
 RAMP_DOWNS: Final = "sidecar.watchdog.ramp_downs_total"
 """Names with dots, as the sidecar's own; the exposition has underscores."""
@@ -30,15 +30,15 @@ class WatchdogMetrics:
     """What the watchdog has done and said; written by its loop, read by the threads of the server.
 
     Attributes:
-        every: seconds between two looks.
+        every: seconds between two rounds.
         now: seconds since 1970.
-        last_look: when all ramps were last judged; None: never. A look that fails does not change it.
+        last_round: when all ramps were last judged; None: never. A failed round does not change it.
     """
 
     every: float = 0.0
     now: Callable[[], float] = time.time
-    last_look: float | None = None
-    looks: dict[str, int] = field(default_factory=lambda: dict.fromkeys((JUDGED, FAILED), 0))
+    last_round: float | None = None
+    rounds: dict[str, int] = field(default_factory=lambda: dict.fromkeys((JUDGED, FAILED), 0))
     ramp_downs: dict[str, int] = field(default_factory=lambda: dict.fromkeys(DONE, 0))
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     started: float = field(init=False)
@@ -48,21 +48,21 @@ class WatchdogMetrics:
         self.started = self.now()
 
     def judged(self, verdicts: Mapping[str, Verdict], done: Iterable[str]) -> None:
-        """Note a look.
+        """Note a round.
 
         Args:
-            verdicts: on each ramp, by slot; replaces those of the look before.
+            verdicts: on each ramp, by slot; replaces those of the round before.
             done: what was done about breaches: words of `DONE`.
         """
         self.verdicts = verdicts
         for each in done:
             self.ramp_downs[each] += 1
-        self.looks[JUDGED] += 1
-        self.last_look = self.now()
+        self.rounds[JUDGED] += 1
+        self.last_round = self.now()
 
     def failed(self) -> None:
-        """Note a look without evidence. The last verdicts stay."""
-        self.looks[FAILED] += 1
+        """Note a round without evidence. The last verdicts stay."""
+        self.rounds[FAILED] += 1
 
     def text(self) -> str:
         """Return the exposition."""
@@ -70,12 +70,12 @@ class WatchdogMetrics:
 
     def _lines(self) -> Iterator[str]:
         yield from _family(START_TIME, "When the watchdog started, in seconds since 1970.", [({}, self.started)])
-        yield from _family(INTERVAL, "Seconds between two looks.", [({}, self.every)])
-        last, verdicts = self.last_look, self.verdicts
+        yield from _family(INTERVAL, "Seconds between two rounds.", [({}, self.every)])
+        last, verdicts = self.last_round, self.verdicts
         looked: Series = [] if last is None else [({}, last)]
-        yield from _family(LAST_LOOK, "When all ramps were last judged, in seconds since 1970.", looked)
-        results = [({"result": name}, count) for name, count in self.looks.items()]
-        yield from _family(LOOKS, "Looks at the ramps.", results)
+        yield from _family(LAST_ROUND, "When all ramps were last judged, in seconds since 1970.", looked)
+        results = [({"result": name}, count) for name, count in self.rounds.items()]
+        yield from _family(ROUNDS, "Rounds of the watchdog.", results)
         said = [
             ({"slot": slot, "verdict": each}, float(each is verdict))
             for slot, verdict in verdicts.items()

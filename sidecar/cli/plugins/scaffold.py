@@ -33,7 +33,7 @@ def _check(name: str) -> None:
         )
     module = _module(name)
     if keyword.iskeyword(module) or module in sys.stdlib_module_names or find_spec(module) is not None:
-        raise ScaffoldError(f"a Python module `{module}` is there already; choose another name than {name!r}")
+        raise ScaffoldError(f"a Python module `{module}` exists already; choose another name than {name!r}")
 
 
 def _contents(kind: PluginKind, name: str) -> Mapping[str, str]:

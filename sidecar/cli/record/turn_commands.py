@@ -35,12 +35,12 @@ EXIT_CODES = (
 
 SettingsOf = Callable[[Path | None], "Settings"]
 Open = Callable[[], Any]
-"""Returns a `Seeing`: where the sidecar is, and where to print. Reads the settings if it has to."""
+"""Returns a `Seeing`: the address of the sidecar, and the output. Reads the settings if needed."""
 
 
 @unique
 class State(StrEnum):
-    """States to choose from."""
+    """The values of `--state`."""
 
     OPEN = "open"
     ENDED = "ended"
@@ -49,7 +49,7 @@ class State(StrEnum):
 
 @unique
 class CallEnd(StrEnum):
-    """Outcomes to choose from."""
+    """The values of `--outcome`."""
 
     SUCCEEDED = "succeeded"
     DEGRADED = "degraded"
@@ -141,8 +141,9 @@ def _turn(
 ) -> None:
     """Show one turn: a bar for each child on one axis of time, and a line for each event.
 
-    In a bar, # is work, - is waiting for the parent to take the result. Delegated children are indented.
-    With --follow and --json: one JSON object a line, for each event.
+    In a bar, # means that the sub-agent worked, - that its result waited for the parent. Delegated children are
+    indented.
+    With --follow and --json: one line with a JSON object for each event.
     """
     made = _module()
     raise typer.Exit(made.show_turn(at(), made.TurnOptions(turn_id, tuple(child or ()), expand, follow, as_json)))

@@ -8,16 +8,17 @@ from enum import IntEnum, unique
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import grpc
 from google.protobuf.message import Message
-from google.rpc.error_details_pb2 import ErrorInfo
-from grpc_status import rpc_status
 
 from sidecar.cli.subagent.advice import HOW_TO_MINT, advice_for
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from subagents.lifecycle.v1.lifecycle_pb2_grpc import LifecycleServiceStub
+
+if TYPE_CHECKING:
+    from google.rpc.error_details_pb2 import ErrorInfo
 
 ROLE_TOKEN_KEY: Final = "x-subagents-role-token"  # noqa: S105  the name of the header, not a secret
 READING: Final = 10.0
@@ -248,7 +249,10 @@ SURELY_NOT: Final = frozenset(
 """The sidecar rejected the request before it examined the rollout, so the step was certainly not taken."""
 
 
-def _info(error: Any) -> ErrorInfo:
+def _info(error: Any) -> "ErrorInfo":
+    from google.rpc.error_details_pb2 import ErrorInfo  # noqa: PLC0415  only a call that has failed needs it
+    from grpc_status import rpc_status  # noqa: PLC0415  the same holds
+
     status, info = rpc_status.from_call(error), ErrorInfo()
     details: Sequence[Any] = status.details if status else ()
     for detail in details:

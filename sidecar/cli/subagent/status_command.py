@@ -37,7 +37,7 @@ def _status(at: Open, watch: Watch = False) -> None:
 def _drain(
     at: Open,
     reason: Annotated[str, typer.Option("--reason", help="The reason, for the log.")],
-    resume: Annotated[bool, typer.Option("--resume", help="Take new turns again.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Accept new turns again.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Stop new turns at one sidecar; running turns continue, and the process does not end.

@@ -21,7 +21,6 @@ from sidecar.cli.subagent.output.tables import (
     preview_lines,
     slot_lines,
 )
-from sidecar.cli.subagent.step_target import refuse_short
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 MOST_FAILURES: Final = 5
@@ -225,6 +224,8 @@ def explain(commands: OperatorCommands, options: ExplainOptions) -> int:
 
 def preview(commands: OperatorCommands, name: str, ramp: int, digest: str) -> int:
     """Show how many users a ramp would add and remove. Returns the exit code."""
+    from sidecar.cli.subagent.step_target import refuse_short  # noqa: PLC0415  no other of these commands needs it
+
     request = pb.PreviewRampRequest(slot=name, ramp_basis_points=ramp, digest=digest)
 
     def ask(client: OperatorClient) -> Any:

@@ -1,4 +1,4 @@
-"""The complete check, in the order in which a start would fail."""
+"""All checks of `sidecar doctor`, in the order in which a start needs what they check."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,11 +23,12 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
     """Yield each finding as soon as its check is complete.
 
     Args:
-        settings: the settings with which a sidecar would start.
-        seconds: the longest time for an answer of each service outside the process.
+        settings: the settings of the sidecar to be started.
+        seconds: the time limit for each answer of a host, data service, flag backend or database.
     """
     catalogue = load_directory(settings.definitions.path, max_sub_agents=settings.definitions.max_sub_agents)
     yield from _definitions(settings, catalogue.catalogue, [each.render() for each in catalogue.problems])
+    # `_plugins` fills this list if all plugins load; the checks that need plugins are skipped otherwise.
     policy: list[PolicyMap] = []
     yield from _plugins(settings, policy)
     yield from examine_sockets(settings)
@@ -46,11 +47,11 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
 def _definitions(settings: Settings, catalogue: Catalogue | None, problems: list[str]) -> Iterator[Finding]:
     area, about = "definitions", str(settings.definitions.path)
     if catalogue is None:
-        remedy = f"correct them; `sidecar validate {about}` shows the same lines"
+        remedy = f"correct the definitions; `sidecar validate {about}` prints the same problems"
         yield from (error(area, about, problem, remedy) for problem in problems)
         return
     yield ok(area, about, f"{len(catalogue.cards)} agents, {len(catalogue.tools)} tools")
-    yield from (warning(area, about, problem, "correct it, or leave it as it is") for problem in problems)
+    yield from (warning(area, about, problem, "not an error: a start accepts it") for problem in problems)
     wrong = [*unknown_names(settings, names_of(catalogue)), *invalid_targets(settings, catalogue)]
     yield from (error("settings", "", problem, "correct the name in the settings") for problem in wrong)
 
@@ -64,7 +65,7 @@ def _plugins(settings: Settings, policy: list[PolicyMap]) -> Iterator[Finding]:
         yield error("plugins", "", str(problem), "correct the settings")
     else:
         installed = sorted({one.distribution for one in policy[0].host.registered.values()} - {BUILT_IN})
-        yield ok("plugins", "", f"all chosen plugins load; installed ones: {', '.join(installed) or 'none'}")
+        yield ok("plugins", "", f"all configured plugins load; from other packages: {', '.join(installed) or 'none'}")
 
 
 def _gates(policy: PolicyMap, settings: Settings) -> Iterator[Finding]:
@@ -78,7 +79,7 @@ def _gates(policy: PolicyMap, settings: Settings) -> Iterator[Finding]:
     ]
     for name, plugins in selections:
         if plugins.gates:
-            yield ok("gates", name, "gate clients are chosen")
+            yield ok("gates", name, "gate clients are configured")
         else:
             remedy = f"set `policy.{name}.gates` (docs/gates.md)"
-            yield warning("gates", name, "no gate client: every gate holds, and nothing can be promoted", remedy)
+            yield warning("gates", name, "no gate client: each gate blocks its step; nothing can be promoted", remedy)

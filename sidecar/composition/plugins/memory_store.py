@@ -1,6 +1,6 @@
-"""The episode memory `store`: conversations in the sidecar's own database, SQLite or PostgreSQL.
+"""The episode memory `store`: keeps conversations in a SQLite file or a PostgreSQL database.
 
-Its defaults come from the `[record]` section (see `conversations`).
+If its settings name neither, `composition.plugins.conversations` fills in the place and the retention of the record.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from sidecar.policy.specs import EpisodeMemorySpec
 STORE: Final = "store"
 
 
-def _made(settings: Mapping[str, Any]) -> EpisodeMemory:
+def _create(settings: Mapping[str, Any]) -> EpisodeMemory:
     days = settings.get("keep_idle_days")
     keep_idle = None if days is None else timedelta(days=days)
     if settings.get("dsn"):
@@ -27,11 +27,12 @@ def _made(settings: Mapping[str, Any]) -> EpisodeMemory:
             raise ValueError("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
         return PostgresMemory(settings["dsn"], keep_idle, _report)
     if not settings.get("path"):
-        raise ValueError("needs a record in sqlite or postgresql, or a `path` of its own")
+        raise ValueError("needs `path` or `dsn`, because the record is neither in SQLite nor in PostgreSQL")
     return SqliteMemory(Path(settings["path"]), keep_idle, _report)
 
 
 def _report(doing: str, error: str) -> None:
+    """Log a failed operation of the database as an anomaly."""
     StructuredLog("sidecar.conversations").warning(names.ANOMALY, f"could not {doing}: {error}", kind="history_disk")
 
 
@@ -45,24 +46,24 @@ STORE_MEMORY: Final = EpisodeMemorySpec(
             "path": {
                 "type": "string",
                 "minLength": 1,
-                "description": "A SQLite file; default: conversations.sqlite beside the record.",
+                "description": "The SQLite file. Default: conversations.sqlite in the directory of the record.",
             },
             "dsn": {
                 "type": "string",
                 "minLength": 1,
-                "description": "A PostgreSQL database; default: that of the record. Holds a password: never logged.",
+                "description": "A PostgreSQL database. Default: that of the record. Never logged (a password).",
             },
             "keep_idle_days": {
                 "type": "integer",
                 "minimum": 2,
-                "description": "Whole conversations idle for longer are removed; default: they are kept for ever.",
+                "description": "Conversations that are idle for longer are removed. Default: none is removed.",
             },
         },
         "not": {"required": ["path", "dsn"]},
         "additionalProperties": False,
     },
     capabilities=frozenset({"durable"}),
-    factory=_made,
+    factory=_create,
 )
 
 

@@ -69,13 +69,13 @@ class DefinitionsReports:
         problems = [problem.render() for problem in change.loaded.problems]
         if change.in_force:
             self._loads.add(IN_FORCE)
-            text = "a new state of the definitions is in force"
+            text = "new definitions are in use"
             self._log.info(names.DEFINITIONS_CHANGED, text, revision=change.revision, warnings=_some(problems))
             self._readiness.clear("definitions")
         else:
             self._loads.add(REFUSED)
-            stays = "the last good one stays in force" if change.revision else "there is none in force"
-            text = f"the newest state of the definitions has errors; {stays}"
+            stays = "the last valid ones stay in use" if change.revision else "no definitions are in use"
+            text = f"the newest definitions have errors; {stays}"
             self._log.error(names.DEFINITIONS_REFUSED, text, revision=change.revision, problems=_some(problems))
 
     def _attention(self) -> Sequence[str]:

@@ -1,7 +1,8 @@
 """The share of a model's context window that a prompt and each tool take.
 
-The count is an estimate: UTF-8 bytes / 4, unless a deployment configures the tokeniser of its model. For a tool it
-includes name, description and JSON schema, but not what a provider adds.
+The count is an estimate: UTF-8 bytes / 4. The tokeniser of a model would be exact, but differs between models and
+versions, and the checks only need to find prompts that are far too long. The tokens of a tool are those of its name,
+description and JSON schema. Text that a model provider adds to a request is not counted.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ SUB_AGENTS_BEFORE_WARNING: Final = 7
 
 
 def estimated_tokens(text: str) -> int:
-    """Return UTF-8 bytes / 4, rounded up: accurate enough for a warning, and the same everywhere."""
+    """Return UTF-8 bytes / 4, rounded up."""
     return -(-len(text.encode()) // 4)
 
 

@@ -126,6 +126,7 @@ def narrowed_permissions(
         return refusal
     if is_cycle(contract, tool):
         return DelegationRefusal.CYCLE
+    # After the checks that depend only on the contract: these give the same answer however often they are asked.
     if left.is_used_up:
         return DelegationRefusal.BUDGET
     definition = tool.card.definition
@@ -155,6 +156,7 @@ def _permissions(parent: Permissions, tool: SurfaceTool) -> Permissions:
     definition = tool.card.definition
     depth = definition.limits.max_delegation_depth
     return Permissions(
+        # The intersection: otherwise a sub-agent could reach a forbidden tool through another one.
         allowed_tools=tuple(each for each in definition.tools if each in parent.allowed_tools),
         can_spawn_children=parent.can_spawn_children and depth > 0,
         max_delegation_depth=min(depth, parent.max_delegation_depth - 1),
@@ -187,4 +189,5 @@ def _least(*amounts: int | None) -> int | None:
 
 
 def _milliseconds(duration: timedelta) -> int:
+    # At least 1: in a contract, 0 could be read as "no limit".
     return max(1, round(duration.total_seconds() * 1000))

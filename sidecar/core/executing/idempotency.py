@@ -72,6 +72,8 @@ def recorded_effects(children: Iterable[StoredChild]) -> Mapping[ChildId, Record
         parents[child_id] = child.opened.parent_child_id
         own = _own(child)
         above: ChildId | None = child_id if own.sent else None
+        # Effects count for all delegating children too: another attempt of one of them would delegate again, with a new
+        # child and new keys.
         while above is not None:
             found[above] = found.get(above, NO_EFFECTS) + own
             above = parents.get(above)
@@ -85,5 +87,6 @@ def _own(child: StoredChild) -> RecordedEffects:
             sent += 1
             waiting.add(str(event.details().get("key", event.event_id)))
         elif event.name == EFFECT_SETTLED:
+            # By key and not by number: results may be recorded in another order than the effects were sent.
             waiting.discard(str(event.details().get("key", "")))
     return RecordedEffects(len(waiting), sent)

@@ -55,6 +55,8 @@ class RetryBudget:
 
     def called(self, now: float) -> None:
         """Count a first attempt."""
+        # Old entries are removed here as well as in `allow`: without retries, `allow` is never called and the queue
+        # would grow.
         calls = self._calls
         while calls and calls[0] <= now - self._rules.window:
             calls.popleft()
@@ -63,6 +65,7 @@ class RetryBudget:
     def allow(self, now: float) -> bool:
         """Spend one retry; return False if none is left."""
         self._forget(now)
+        # The floor lets a quiet system retry at all: a share of few calls is less than one retry.
         if len(self._retries) >= self._rules.floor + self._rules.share * len(self._calls):
             return False
         self._retries.append(now)

@@ -1,8 +1,8 @@
 """A question that a data service asks during a tool call, and its answer for the same call of the child that continues.
 
-A question is passed on like an envelope: only if it says for whom it is, and the call was made for that user. Its state
-is made by the sidecar, and a sub-agent cannot make one: a user's approval reaches a data service only if that service
-asked for it.
+A question is forwarded under the same condition as an envelope: it must name a user, and the call must have been made
+for that user. The sidecar creates the state of the question, and a sub-agent cannot create one. A user's approval
+therefore reaches a data service only if that service has asked for it.
 """
 
 from hashlib import sha256
@@ -22,11 +22,11 @@ LARGEST_SERVICE_STATE: Final = LARGEST_STATE // 2
 
 
 class ServiceAnswer(msgspec.Struct, frozen=True):
-    """What a connector is given with a call that a question of its service interrupted before.
+    """The answer that a connector receives with the repeated call, which a question of its service had interrupted.
 
     Attributes:
-        question: as the service asked it; another question has not been answered.
-        state: as the connector gave it with the question.
+        question: the question that was answered; any other question of the service is still open.
+        state: the connector's own state, unchanged.
     """
 
     kind: QuestionKind
@@ -41,9 +41,9 @@ class EnricherAsks(msgspec.Struct, frozen=True):
     """The service did nothing and needs an answer of the user first. The call ends with this question.
 
     Attributes:
-        asked: unchecked text of the service, as an envelope is.
-        principal: whom the service says it asks; None: it does not say.
-        nonce: as the service echoed it.
+        asked: the question; unchecked text, like an envelope.
+        principal: the user that the service names; None if it names none.
+        nonce: the nonce that the service returned.
     """
 
     asked: Asked
@@ -79,6 +79,8 @@ class ToolAnswer(msgspec.Struct):
         """Return the answer for a call; None if it is for another call, or was used in this attempt."""
         if self.taken_in == attempt or (tool_id, digest_of(arguments_json)) != (self.tool_id, self.arguments):
             return None
+        # Once per attempt: if the sub-agent repeats the call, the approval must not be used for a second effect.
+        # Another attempt starts the work again and needs it.
         self.taken_in = attempt
         return self.answer
 
@@ -89,7 +91,7 @@ def digest_of(arguments_json: str) -> str:
 
 
 def problem_with(asked: Asked) -> str:
-    """Return what keeps a service's question from being passed on; empty if nothing does."""
+    """Return why a service's question cannot be forwarded; empty if it can."""
     problem = problem_of(asked)
     if not problem and len(asked.state) > LARGEST_SERVICE_STATE:
         return f"the state of a service's question must be at most {LARGEST_SERVICE_STATE} bytes"
@@ -102,15 +104,16 @@ def reason_to_withhold(
     """Return why a question is not for the user of a call; None if it is. Source: PC2-FR-12.
 
     Args:
-        named: whom the service says it asks.
-        echoed: the nonce that the service gave back.
-        principal: the invoking user.
-        nonce: the one sent; None if the service does not echo it.
+        named: the user that the service names.
+        echoed: the nonce that the service returned.
+        principal: the user of the turn.
+        nonce: the nonce that was sent; None if the service does not return it.
     """
     if named is None:
         return WithholdReason.PRINCIPAL_ABSENT
     if not principal or named != principal:
         return WithholdReason.PRINCIPAL_MISMATCH
+    # Last: the user decides first, so that a question for another user is always counted as such.
     return WithholdReason.NONCE_MISMATCH if nonce is not None and echoed != nonce else None
 
 
@@ -121,12 +124,12 @@ def asked_in_call(asked: Asked, tool_id: ToolId, arguments_json: str) -> Asked:
 
 
 def is_made_here(state: bytes) -> bool:
-    """Return whether a continuation state claims to be of a service's question."""
+    """Return whether a continuation state has the form of a service's question."""
     return state.startswith(MADE_HERE)
 
 
 def split(continuation: Continuation) -> tuple[Continuation, ToolAnswer | None]:
-    """Return what the sub-agent is given, and the answer that is for one of its tool calls."""
+    """Return the continuation without the answer of a tool call, and that answer, if there is one."""
     if not is_made_here(continuation.state):
         return continuation, None
     given, plain = continuation.answering, msgspec.structs.replace(continuation, state=b"")

@@ -41,6 +41,8 @@ def packed(attempt: RecordedAttempt, narration: str) -> bytes:
             pieces.append(frame.text)
             frame = Narration(frame.at, "")  # noqa: PLW2901  the outcome has the text
         frames.append(frame)
+    # Compared and not assumed: a child without a call (a delegation) has no outcome with its narration, and an earlier
+    # attempt may have sent another text.
     if not pieces or "".join(pieces) != narration:
         return _ENCODE(_Packed(VERSION, attempt))
     lengths = tuple(map(len, pieces))
@@ -60,6 +62,7 @@ def unpacked(kept: bytes, narration: str) -> RecordedAttempt:
     begin, lengths, frames = 0, iter(found.lengths), list[Frame]()
     for frame in found.attempt.frames:
         if isinstance(frame, Narration):
+            # A missing length counts as 0: a damaged row must not end the reading with `StopIteration`.
             end = begin + next(lengths, 0)
             frames.append(Narration(frame.at, narration[begin:end]))
             begin = end

@@ -22,6 +22,7 @@ NOTHING: Final = b""
 
 def chained(chain: bytes, link: bytes) -> bytes:
     """Return the chain of a turn after one more fact; 32 bytes."""
+    # Each kind of hash has its own prefix, so a value of one kind can never be taken for another.
     return sha256(b"turn\x1f" + chain + link).digest()
 
 
@@ -40,6 +41,7 @@ def digest_of_texts(stored: Stored) -> bytes:
 def link_of(stored: Stored, links: Sequence[bytes]) -> bytes:
     """Return the link of a fact that follows `links`; 32 bytes. The stored link is not part of the input."""
     salt, texts = stored.salt, stored.texts
+    # The same as `digest_of_texts`, without a call: this runs for each fact of each append.
     digest = stored.texts_digest or b"" if salt is None or texts is None else texts_digest(salt, texts)
     covered = (stored.turn_id, stored.by, stored.at, stored.body, digest, tuple(links))
     return sha256(b"fact\x1f" + msgspec.msgpack.encode(covered)).digest()

@@ -108,6 +108,8 @@ class ChildReading:
         summary = ERASED if values is None and form.fields else form.summary(details, about)
         actor = ACTORS[mark.actor] or form.actor
         event = self._event(form.name, at + mark.after * MICROSECOND, actor, summary, details)
+        # After the event is derived: an event describes the child before it, e.g. the number of the attempt that
+        # failed.
         self.so_far.note(mark.what, details)
         if mark.what is What.SUSPENDED and values is not None:
             self.asks(values)
@@ -126,6 +128,7 @@ class ChildReading:
 
     def _event(self, name: str, at: datetime, actor: str, summary: str, details: dict[str, Any]) -> ChildEvent:
         sequence, child_id = len(self.events) + 1, self.opened.child_id
+        # The chain is computed from derived values, so every reader gets the same links without a stored copy.
         details_json, previous = msgspec.json.encode(details).decode(), self._link
         self._link = event_link(previous, (child_id, sequence, name, at, actor, summary, details_json))
         return ChildEvent(

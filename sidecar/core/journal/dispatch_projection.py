@@ -72,6 +72,7 @@ class DispatchProjection:
 
     def keep(self, settled: Settlement, outcome: CallOutcome) -> None:
         """Add an outcome."""
+        # By revision and not by order of arrival: an outcome and its correction may be appended in either order.
         self._outcomes.setdefault(settled.place, {})[settled.revision] = outcome
 
     def standing(self) -> Iterator[SettledCall]:

@@ -46,6 +46,8 @@ def fact_of(draft: Draft, links: Sequence[bytes]) -> Fact:
         draft: the draft.
         links: of the facts that it follows, see `heads.links_of`.
     """
+    # Encoded once: the link covers exactly the stored bytes. A later encoder that orders or omits a field differently
+    # does not change the links of stored facts.
     body, texts = _ENCODE((VERSION, draft.body)), _ENCODE((VERSION, draft.texts))
     unlinked = Stored(draft.turn_id, draft.by, draft.at, body, texts, draft.salt, None, b"")
     link = link_of(unlinked, links)
@@ -85,6 +87,8 @@ def size_of(stored: Stored) -> int:
 def _read(raw: bytes, readers: Readers[Kind], what: str) -> Kind:
     try:
         versioned = _VERSIONED(raw)
+        # The version is read first, so that a newer format gives a clear error instead of a decoding error somewhere
+        # inside.
         reader = readers.get(versioned.version)
         if reader is None:
             raise UnreadableFact(

@@ -118,6 +118,7 @@ def named_steps(head: TurnHead, body: CallsSettled) -> list[int]:
         return named
     first, seen = head.dispatches[body.dispatch_id].first_step, set[int]()
     for told in body.progress:
+        # A child whose events are in the fact is linked by them; only the other calls need a link of their own.
         seen.add(told.step)
     for each in body.calls:
         step = first + each.place
@@ -133,11 +134,15 @@ def links_of(head: TurnHead, body: Body) -> tuple[bytes, ...]:
     progress: tuple[Progress, ...] = getattr(body, "progress", ())
     for each in progress:
         steps.append(each.step)
+    # The end of a turn links to the chain over all facts, so that no other fact can be recorded between the read of the
+    # turn and its end.
     links = [head.chain] if isinstance(body, TurnEnded) else []
     for step in steps:
         child = head.children.get(step)
         if child is not None:
             links.append(child.link)
+    # A fact without children, e.g. a cancellation, links to the fact that made its sidecar the owner. After a takeover
+    # it no longer fits.
     if not links and not isinstance(body, TurnEnded) and body.dispatch_id in head.dispatches:
         links.append(head.dispatches[body.dispatch_id].link)
     return tuple(links)

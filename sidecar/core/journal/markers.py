@@ -110,6 +110,7 @@ def erasure_of(
         signer: of the marker.
     """
     facts = tuple(
+        # The digest is computed before the texts are gone: afterwards, the link could not be verified.
         ErasedFact(turn_id, version, stored.link, digest_of_texts(stored))
         for turn_id, of_turn in sorted(turns.items())
         for version, stored in enumerate(of_turn, 1)
@@ -142,6 +143,8 @@ def signed(marker: Marker, signer: Signer) -> Marker:
 
 def _payload(kind: bytes, marker: FactsRemoved | TextsErased) -> bytes:
     """Return the fields without the signature, in order, as JSON; times in UTC, whatever zone the database returned."""
+    # `signature` is the last field of both kinds. A field that is added must stand before it, or the signature would
+    # cover itself.
     fields = msgspec.structs.astuple(marker)[:-1]
     in_utc = [each.astimezone(UTC) if isinstance(each, datetime) else each for each in fields]
     return kind + b"\x1f" + msgspec.json.encode(in_utc)

@@ -105,6 +105,7 @@ def _refuse_after_end(body: Body) -> None:
 
 
 def _dispatch_opened(head: TurnHead, body: DispatchOpened, fact: Fact) -> TurnHead:
+    # A repeated append of the same fact was recognised by its link before. This one has the same id and other contents.
     if body.dispatch_id in head.dispatches:
         raise JournalCorrupt(Reason.ON_RECORD, body.dispatch_id)
     refuse_outdated(head, fact)
@@ -119,6 +120,7 @@ def _dispatch_opened(head: TurnHead, body: DispatchOpened, fact: Fact) -> TurnHe
 def _children_opened(head: TurnHead, body: ChildrenOpened, fact: Fact) -> TurnHead:
     dispatch = owned(head, body.dispatch_id, fact)
     for start in body.children:
+        # Delegated children are no calls of the dispatch: they have no place that could be over.
         if start.parent is None:
             refuse_over(dispatch, start.step)
     return with_children(with_progress(head, fact, STILL_RUNNING), body, fact)
@@ -141,6 +143,7 @@ def _calls_cancelled(head: TurnHead, body: CallsCancelled, fact: Fact) -> TurnHe
     for place in body.places:
         if not 0 <= place < dispatch.calls:
             raise JournalCorrupt(Reason.UNKNOWN_CALL, f"place {place}")
+        # A call that has its outcome cannot be cancelled any more: whichever of both facts is recorded first decides.
         refuse_over(dispatch, dispatch.first_step + place)
         dispatch = msgspec.structs.replace(dispatch, cancelled=dispatch.cancelled | 1 << place)
     refuse_outdated(head, fact)
@@ -210,6 +213,7 @@ def _score_recorded(head: TurnHead, body: ScoreRecorded, fact: Fact) -> TurnHead
 def _turn_ended(head: TurnHead, body: TurnEnded, fact: Fact) -> TurnHead:
     for each in body.progress:
         child = head.children.get(each.step)
+        # An unknown child is refused by `with_progress` below, with its own reason.
         if child is not None:
             owned(head, child.dispatch_id, fact)
     # The progress is applied before the check, because the same fact closes the children that are still open.

@@ -76,5 +76,6 @@ class RecordedState:
         before = self.index
         if before is None:
             self.index = TurnIndex(claims.episode_id, claims.expires_at)
+        # A turn may be bound again with other claims. The earlier expiry counts.
         elif claims.expires_at < before.expires_at:
             self.index = TurnIndex(before.episode_id, claims.expires_at)

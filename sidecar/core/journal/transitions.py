@@ -106,6 +106,8 @@ def refuse_over(dispatch: DispatchHead, step: int) -> None:
 def refuse_outdated(head: TurnHead, fact: Fact) -> None:
     """Raise `JournalCorrupt` if a fact does not follow its predecessors."""
     expected = links_of(head, fact.draft.body)
+    # The links are what the appending sidecar knew. If they differ from the recorded state, it decided on outdated
+    # knowledge.
     if fact.links == expected:
         return
     concerned = len(progress_of(fact.draft.body))
@@ -145,6 +147,7 @@ def with_outcome(head: TurnHead, body: CallsSettled, dispatch: DispatchHead, set
 def with_children(head: TurnHead, body: DispatchOpened | ChildrenOpened, fact: Fact) -> TurnHead:
     """Return the head with the starting children. Raises `JournalCorrupt`."""
     dispatch, children, link = head.dispatches[body.dispatch_id], dict(head.children), fact.stored.link
+    # Ids and steps are both checked: a step must not have two children, and an id must not have two steps.
     known = {child.child_id for child in children.values()} if children else set[ChildId]()
     for start in body.children:
         if start.step in children:
@@ -183,6 +186,8 @@ def with_progress(head: TurnHead, fact: Fact, ends: Set[ExecutionState], repeats
     dispatch_id = None if isinstance(body, TurnEnded) else body.dispatch_id
     children, replace, progress = dict(head.children), msgspec.structs.replace, progress_of(body)
     for each in progress:
+        # All children are checked before the links: a closed child gives a more useful reason than a link that does not
+        # fit.
         child = child_of(head, each.step, dispatch_id)
         if child.state is ExecutionState.CLOSED:
             raise JournalCorrupt(Reason.CHILD_CLOSED, child.child_id)
@@ -205,6 +210,8 @@ def _progressed(
         state = STATE_AFTER.get(mark.what, state)
     if state not in ends:
         raise JournalCorrupt(Reason.ILLEGAL_STATE, f"{child.child_id} is left {state}")
+    # The opening of a child implies its first attempt, which has no event yet: hence `max(1, …)`. The count may never
+    # fall, or a takeover could make an attempt too many.
     least = child.attempts if not repeats else max(1, child.attempts) + repeats
     if not least <= progress.attempts <= max(1, child.attempts) + repeats:
         raise JournalCorrupt(Reason.ATTEMPTS, f"{progress.attempts} of {child.child_id} after {child.attempts}")

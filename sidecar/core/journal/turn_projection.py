@@ -174,6 +174,7 @@ class TurnProjection:
         dispatch = self.dispatches[body.dispatch_id]
         values: Iterator[Values] = iter(draft.texts.values)
         texts = draft.texts.outcomes or (OutcomeTexts(),) * len(body.calls)
+        # Before the events: the event that ends a child's work shows values of the outcome in the same fact.
         outcomes = {
             (each.place, each.revision): dispatch.outcome(each, said, self._row_of(dispatch, each))
             for each, said in zip(body.calls, texts, strict=True)

@@ -35,6 +35,8 @@ class TurnState(RecordedState):
         records: list[Record] = []
         for stored in facts:
             draft = draft_of(stored)
+            # Stored facts pass the same rules as new ones. A record that was changed by hand is refused instead of
+            # being read as something else.
             fact = Fact(draft, stored, links_of(self.head, draft.body))
             try:
                 records += self.take(fact, after(self.head, fact))

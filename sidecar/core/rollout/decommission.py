@@ -104,6 +104,7 @@ def complete_step(rollout: SlotRollout, digest: Digest, taking: StepCompletion, 
         definition_version=by.definition_version,
         code=taking.code,
     )
+    # A repeated step replaces its record: step 3 is repeated when deprecated code is deleted.
     others = (each for each in record.steps if each.step is not taking.step)
     steps = tuple(sorted((*others, step), key=lambda each: each.step.number))
     said = "; ".join(filter(None, (taking.step.label, taking.code, taking.confirmed and f"word: {taking.confirmed}")))
@@ -119,6 +120,7 @@ def decide(rollout: SlotRollout, digest: Digest, matter: Subject, choice: Choice
     """
     facts, record = _begun(rollout, digest)
     before = record.decided(matter)
+    # The same choice again keeps the first operator and time.
     if before is not None and before.choice is choice:
         return Change(rollout)
     done = record.taken(CleanupStep.EVALS_AND_TOOLS)
@@ -175,14 +177,14 @@ def _refuse_step(facts: DefinitionFacts, record: Decommission, taking: StepCompl
         expected = "all are taken" if following is None else f"step {following.label} is next"
         metadata = {} if following is None else {REMEDY: Remedy.DECOMMISSION_STEP, STEP: str(following.number)}
         raise TransitionRefused(f"step {step.label} of {name} is out of order: {expected}", metadata=metadata)
-    refuse_unless(not (step is CleanupStep.MODULES and taking.code is None), "step 3 says whether the code is deleted")
-    refuse_unless(step is CleanupStep.MODULES or taking.code is None, "only step 3 says what became of the code")
+    refuse_unless(
+        not (step is CleanupStep.MODULES and taking.code is None), "step 3 must state whether the code is deleted"
+    )
+    refuse_unless(step is CleanupStep.MODULES or taking.code is None, "only step 3 states whether the code is deleted")
     deleted = record.code_gone and taking.code is CodeStatus.DEPRECATED
     refuse_unless(not deleted, f"the code of {name} is deleted already; it cannot be deprecated any more")
     vouched = step not in ON_THEIR_WORD or bool(taking.confirmed.strip())
-    refuse_unless(
-        vouched, f"the sidecar cannot see what step {step.label} is about: confirm in words what was checked, and where"
-    )
+    refuse_unless(vouched, f"the sidecar cannot check step {step.label}: confirm in words what was checked, and where")
     if step is CleanupStep.EVALS_AND_TOOLS:
         waiting = " and ".join(record.undecided)
         said = f"no decision yet about the {waiting} of {name}: retain or remove"

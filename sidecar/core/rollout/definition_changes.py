@@ -19,7 +19,7 @@ from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.step import Actor, Change
 from sidecar.core.rollout.view import RolloutView, revised_by
 
-AT_ONCE: Final = "without a flag: served at once, as rollout.auto_promote_unflagged says"
+AT_ONCE: Final = "without a flag: served immediately, because rollout.auto_promote_unflagged is true"
 """The audit's detail for a definition that no operator promoted."""
 
 
@@ -36,6 +36,7 @@ def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: Actor, *, at_o
     """
     before = rollout or SlotRollout(slot=slot, salt=slot)
     known = revised_by(before, card.definition.id, card.shape)
+    # Loading the same configuration again is no event: every sidecar loads it at each start.
     if card.digest in before.definitions:
         change = Change(before)
     elif known is not None:

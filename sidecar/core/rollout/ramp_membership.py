@@ -46,6 +46,7 @@ def membership_of(divides: Iterable[RampBoundary], key: str) -> Sides:
     sides = []
     for divide in divides:
         bucket = bucket_of(divide.salt, key)
+        # The number identifies the ramps: ramps of one slot are nested, because they share the salt.
         sides.append(sum([bucket < ramp for ramp in divide.ramps]))
     return tuple(sides)
 

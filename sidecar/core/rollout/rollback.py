@@ -41,6 +41,7 @@ def roll_back(rollout: SlotRollout, digest: Digest, by: Actor, named: Successor 
     moved(facts.state, LifecycleState.ROLLBACK)
     target = successor_of(rollout, facts, named)
     instead = "" if named is None or named.digest == facts.target else f"instead of {_recorded(rollout, facts)}"
+    # The target becomes active without a transition of its own: it has been in `promote` all the time.
     if rollout.active == digest:
         rollout = msgspec.structs.replace(rollout, active=target.digest if target else None)
     change = transition(rollout, facts, LifecycleState.ROLLBACK, Trigger.OPERATOR, by)
@@ -61,6 +62,7 @@ def successor_of(rollout: SlotRollout, facts: DefinitionFacts, named: Successor 
     digest = facts.target if named is None else named.digest
     if not active or digest is None:
         return None
+    # Checked in any case, also for a recorded target: it may have been killed since it was recorded.
     target = rollout.definitions.get(digest)
     if target is None and named is not None:
         raise RevisionConflict(

@@ -96,6 +96,7 @@ def serving_definition(
         flags: as last fetched.
         deprecated: digests of deprecated entries.
     """
+    # An empty slot serves no user: the target of a killed definition must not return by itself.
     if rollout.active is None:
         return ServingDecision(None, tuple((digest, _idle(facts)) for digest, facts in rollout.definitions.items()))
     active = verdict_on(rollout, rollout.definitions[rollout.active], asker, flags, deprecated)
@@ -115,6 +116,7 @@ def verdict_on(
 ) -> CandidateVerdict:
     """Return the verdict on one definition. The same rule applies to the active definition and the target."""
     verdict = CandidateVerdict.CHOSEN
+    # First: no other property may outweigh a kill.
     if facts.killed is not None:
         verdict = CandidateVerdict.KILLED
     elif facts.digest in deprecated:

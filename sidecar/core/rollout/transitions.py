@@ -65,6 +65,7 @@ def promote(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
 
 def gates_of_step(facts: DefinitionFacts, to: int) -> tuple[str, ...]:
     """Return the gates of a step to `to` basis points: none to lower, otherwise by the new ramp. Source: TN-73."""
+    # Lowering must always be possible at once, also while every gate is down.
     if to <= facts.ramp:
         return ()
     needed = [PRE_FULL if to == WHOLE else PRE_RAMP]
@@ -88,6 +89,7 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: Actor) -> Change
     refuse_unless(0 <= to <= WHOLE, f"a ramp is 0 to {WHOLE} basis points, not {to}")
     promoted = facts.state is LifecycleState.PROMOTE
     refuse_unless(promoted, f"{facts.definition_id} is in {facts.state}; only `promote` ramps", BEFORE.get(facts.state))
+    # A repetition changes nothing and needs no role: it is safe to send a step again.
     if to == facts.ramp:
         return Change(rollout)
     first = facts.activated_at is None
@@ -175,6 +177,8 @@ def kill(rollout: SlotRollout, digest: Digest, by: Actor, *, flag_exists: bool =
         TransitionRefused: it is in `dev`, or in `test` and its flag was never created, or being decommissioned.
     """
     facts = facts_of(rollout, digest)
+    # Before the check for `rollback`: a definition that is being decommissioned is in `rollback` as well, and the
+    # operator should learn that.
     refuse_kill(facts, flag_exists=flag_exists)
     if facts.state is LifecycleState.ROLLBACK:
         return Change(rollout)
@@ -244,6 +248,7 @@ def retire_flags(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
         return Change(rollout)
     whole = rollout.active == digest and facts.ramp == WHOLE
     refuse_unless(whole, f"{facts.definition_id} does not serve all users; its flags are still needed")
+    # If the entry no longer names the flag, the definition forgets it. A flag that is named later gates anew.
     still_named = None if facts.flag_dropped else facts.flag
     retired = msgspec.structs.replace(facts, flags=FlagPair.RETIRED, flag=still_named, flag_dropped=False)
     return Change(

@@ -63,6 +63,7 @@ def in_their_place(slots: Mapping[Slot, SlotRollout], stopped: Iterable[Stopped]
     found: dict[Digest, bool] = {}
     for slot, digest, definition_id in stopped:
         rollout = slots.get(slot)
+        # The stopped content itself is on record: the stop applies to it by its digest, and to no revision.
         if rollout is None or digest in rollout.definitions:
             continue
         facts = as_revised(rollout, definition_id)

@@ -68,6 +68,7 @@ class IncomingValidator(Struct):
         """Register an operation. Raises `SessionInvalid`, which ends the lane: ids must identify results."""
         if credit_bytes < 0:
             raise _invalid("operations.credit_bytes", "must not be negative")
+        # Ids must grow, so that a used id is recognised without a memory of all ids of a lane.
         if correlation_id <= self.newest:
             raise _invalid("operations.correlation_id", f"must be more than {self.newest}, the largest so far")
         self.newest = correlation_id

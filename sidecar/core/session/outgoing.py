@@ -122,6 +122,7 @@ class OutgoingQueue:
             self._leave(correlation_id, flow, result, last)
             return None
         size = len(result)
+        # The size and not the cost: the limit is for memory, the credit for the client.
         within = flow.waiting_bytes + size <= self._limits.operation_queue
         if not within or self._waiting_bytes + size > self._limits.lane_queue:
             return Credit.OPERATION if flow.credit <= 0 else Credit.LANE

@@ -35,6 +35,7 @@ class Stalls:
 
     def add(self, stall: Stall) -> None:
         """Store a report, replacing the oldest if there are too many."""
+        # A client that never returns leaves its report behind: without a limit, such clients could fill the memory.
         if len(self._kept) >= MOST_REPORTS:
             del self._kept[next(iter(self._kept))]
         self._kept[stall.lane_id] = stall

@@ -94,6 +94,7 @@ class Checkpointing:
                 standing = await self._place.standing()
                 self._signed, self._since = dict(standing.roots), standing.since
                 self._signed_audit = standing.audit
+            # Roots are read before the time is taken, so a checkpoint never claims a later state than it signs.
             moved = [state for state in await self._archive.roots() if self._has_moved(state)]
             head = AuditHead() if self._audit is None else await self._audit.audit_head()
             now = self._clock.now()
@@ -108,6 +109,7 @@ class Checkpointing:
                 self._failing_since = self._clock.monotonic()
             self._recorder.anomaly(CHECKPOINT_FAILED, str(problem))
             return
+        # Only after the append: a round that failed must sign the same roots again, including those of other instances.
         self._begun, self._failing_since = True, None
         self.written += len(statements)
         if self._signed_audit.number < head.number:

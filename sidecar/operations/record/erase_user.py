@@ -110,6 +110,7 @@ class EraseUser:
             StoreUnavailable, MemoryUnavailable, CheckpointStoreUnavailable: what was reported so far is erased.
             RecordConflict: a turn cannot be read, or each search found more content; the message says what to do.
         """
+        # There is no await between this check and the assignment, so two requests cannot both begin.
         if self._erasing:
             raise AdmissionRefused("texts are being erased already; wait for that", metadata={"limit": "erasures"})
         self._erasing = True
@@ -159,6 +160,7 @@ class EraseUser:
         """Read all turns that may belong to the user; yield the number of read turns from time to time."""
         seen: set[TurnId] = set()
         async for turn_id in self._archive.turns_saying(found.principal):
+            # A turn can be found several times: each of its facts may contain the id.
             if turn_id not in seen:
                 seen.add(turn_id)
                 try:

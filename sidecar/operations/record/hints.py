@@ -57,5 +57,7 @@ class NotifyingStore(DelegatedReads):
 
     async def append(self, drafts: Sequence[Draft]) -> None:
         """Append, then notify the watchers. See the port."""
+        # The hint must follow the commit: a watcher that reads earlier would find nothing new and wait for the next
+        # poll.
         await self._store.append(drafts)
         self._hints.appended(drafts)

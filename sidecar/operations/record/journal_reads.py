@@ -84,6 +84,7 @@ class ReadsOfJournal:
     async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
         """Return the runners' messages of a turn, by child and number."""
         frames = await self._facts_of.frames(turn_id)
+        # Frames first: most turns of a large record have none left, and their facts need not be read.
         if not frames:
             return ()
         found = await self._facts_of.facts(turn_id)
@@ -104,6 +105,7 @@ def attempts_of(state: TurnState, records: Sequence[Record], frames: Iterable[At
     """
     attempts = []
     for each in frames:
+        # Frames are stored with the fact that settles their child, so the child is on record.
         child = state.reading.children[each.step].opened
         whole = attempt_to_json(unpacked(each.frames, _narration_of(child.child_id, records)))
         attempts.append(

@@ -29,6 +29,7 @@ class Lease:
 
     def held(self) -> bool:
         """Return whether the lease is valid."""
+        # By the monotonic clock: a wall clock that is set back would make an expired lease valid again.
         return self._seconds is None or self._clock.monotonic() < self._confirmed + self._seconds
 
     def term(self) -> int:
@@ -39,6 +40,7 @@ class Lease:
         """Renew the lease three times in its length; the supervisor owns this loop."""
         while True:
             await self.renew()
+            # Two renewals may fail before the lease expires.
             await asyncio.sleep((self._seconds or 3600.0) / 3)
 
     async def renew(self) -> None:

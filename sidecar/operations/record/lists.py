@@ -64,6 +64,7 @@ class TurnListReader:
             is_altered = changes.reached.alterations != marks.alterations
         except NotThisJournal:
             is_altered = True
+        # A second read instead of a repair: the projector knows how to take removals and erasures into account.
         if is_altered:  # rare: rows may belong to removed turns, or contain the ids of erased users
             await self._projector.step()
             changes = await journal.changed(await projection.watermarks(), self._most)

@@ -138,6 +138,8 @@ class Projector:
             mine = await self.projection.mine()
             marks = await self.projection.watermarks()
             try:
+                # The position comes from the projection and not from memory: another sidecar may have projected in
+                # between, and a failed pass must be repeated.
                 changes = await self.journal.changed(marks, FACTS_OF_A_PASS, mine)
             except NotThisJournal as why:
                 self._recorder.anomaly("projection_rebuilt", f"the lists were made of another journal: {why}")
@@ -148,6 +150,7 @@ class Projector:
                     await self._take_alterations(marks, changes)
                 readings = await self.readings_of(changes.turns)
                 await self.projection.apply([each.line() for each in readings], changes.reached)
+                # After the write: if it fails, the cached lines still fit the stored watermarks.
                 self._cache_open(readings)
             number = _facts(changes.reached) - _facts(marks)
             self.projected += max(number, 0)

@@ -91,6 +91,7 @@ class Retention:
                 # harmless. Facts that are missing without a marker would be a finding of `verify-log`.
                 await self._place.append([retention_of(marker) for marker in markers])
                 self.turns += await self._archive.remove(markers)
+            # Frames need no marker: no link covers them, so their absence is no finding.
             self.attempts += await self._archive.remove_frames(now - self._rules.frames)
         except (StoreUnavailable, CheckpointStoreUnavailable, RecordConflict) as problem:
             self._recorder.anomaly(RETENTION_FAILED, str(problem))

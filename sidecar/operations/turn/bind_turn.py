@@ -1,7 +1,7 @@
 """Binds a turn: decides from memory which sub-agents the turn may call, freezes the decision and signs it.
 
-The factory invocation of TN-4. A bind waits for no flag backend, file or network. Only the facts of the episode may
-need a read, which has a limit of milliseconds and the answer "unknown".
+A bind waits for no flag backend, file or network. Only the facts of the episode may need a read of the record. If the
+read takes longer than some milliseconds, the bind continues without these facts. Source: TN-4 (factory invocation).
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Bound(Struct, frozen=True):
     Attributes:
         previous: slots that the episode's last dispatching turn called; None if they could not be read in time.
         compaction_due: whether the episode's history should be compacted.
-        attached: an earlier, equal request bound the turn.
+        attached: whether an earlier, equal request had bound the turn; this request then changed nothing.
     """
 
     surface: Surface
@@ -46,7 +46,7 @@ class Bound(Struct, frozen=True):
 
 
 class BindTurn:
-    """The operation. Safe to repeat with the same contents."""
+    """Binds turns. A repeated request with equal contents returns the turn that the first one bound."""
 
     def __init__(
         self,
@@ -79,8 +79,8 @@ class BindTurn:
             raise Draining("the sidecar is shutting down and takes no new turns", retry_after=timedelta(seconds=1))
         previous = await self._binding.facts.last_dispatched(request.episode_id)
         due = await self._binding.compaction.compaction_due(EpisodeKey(request.episode_id, request.principal))
-        # A concurrent request may have bound the same turn during the two reads. There is no await between this second
-        # look and the registration in `_bind`, so of two equal requests only one creates a turn.
+        # A concurrent request may have bound the same turn during the two reads, so the turn is looked up again. There
+        # is no await between this lookup and the registration in `_bind`: of two equal requests, one creates the turn.
         return self._known(request) or self._bind(request, previous, due)
 
     def _known(self, request: BindTurnRequest) -> Bound | None:
@@ -105,8 +105,8 @@ class BindTurn:
         surface = self._surfaces.surface(catalogue, orchestrator, self._flags.current(), subject, self._rollouts())
         now = self._clock.now()
         claims = _claims(request, surface, previous, now, now + self._rules.turn_lifetime)
-        # The token expires by the wall clock, which other replicas share. The reaper uses the monotonic clock: a clock
-        # that is set back must not keep turns in memory for ever.
+        # The token expires by the wall clock, because other replicas check the token too. The reaper, which removes
+        # the turn from memory, uses the monotonic clock: if the wall clock is set back, turns must still be removed.
         reap_at = self._clock.monotonic() + self._rules.turn_lifetime.total_seconds()
         token = sign_token(claims, self._binding.keys)
         self._binding.seen(surface)
@@ -119,8 +119,8 @@ class BindingState(Struct):
     """The process state that binding uses.
 
     Attributes:
-        seen: receives the surface of each bound turn. It must only touch memory and must not raise: it runs inside the
-            bind.
+        seen: receives the surface of each bound turn. It runs inside the bind, between the signature and the
+            registration of the turn: it must not wait, access files or raise.
     """
 
     keys: SigningKeys
@@ -145,7 +145,7 @@ def _bound(turn: Turn, *, attached: bool) -> Bound:
 
 
 def _is_bound_as(claims: SurfaceClaims, request: BindTurnRequest) -> bool:
-    """Return whether a turn that is known here only by its token was bound with `request`, judging by the token."""
+    """Return whether `request` has the contents of a token. Used for a turn that another sidecar bound."""
     asked = (request.episode_id, request.principal, request.source, request.locale, request.location)
     bound = (claims.episode_id, claims.principal, claims.source, claims.locale, claims.location)
     same_arm = request.experiment_arm == claims.arm and request.verified == claims.verified

@@ -50,6 +50,8 @@ class CohortSurfaces:
         if seen is None or seen[0] is not catalogue or seen[1] is not flags or seen[2] is not view:
             self._forget(catalogue, flags, view)
         digest = orchestrator.digest
+        # A bind usually needs only the next two look-ups: on which side of each ramp the user is, and the surface for
+        # it.
         boundaries = self._boundaries.get(digest)
         if boundaries is None:
             boundaries = self._boundaries[digest] = boundaries_of(orchestrator.definition.sub_agents, view, flags)
@@ -63,6 +65,8 @@ class CohortSurfaces:
     def _evaluated(
         self, catalogue: Catalogue, orchestrator: Card, flags: FlagSnapshot, subject: BindSubject, view: RolloutView
     ) -> Surface:
+        # All entries are dropped together. They are cheap to compute again, and an order of use would cost something in
+        # each bind.
         if len(self._surfaces) >= KEPT or len(self._by_membership) >= MAX_MEMBERSHIPS:
             self._forget(catalogue, flags, view)
         slots = evaluated_slots(catalogue, orchestrator, flags, view, subject)

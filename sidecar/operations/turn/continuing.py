@@ -52,8 +52,12 @@ class ContinueWork:
             if isinstance(found, Continuation):
                 dispatch.calls.continues(planned.call.call_id, found)
             else:
+                # The other calls of the dispatch run: a used or expired receipt must not cost the user the answers of
+                # other sub-agents.
                 outcome = outcomes_without_run(planned, Outcome.REFUSED, found.reason, found.hint)
                 dispatch.calls.refuse(outcome)
+                # The call entered its slot queue when the dispatch was accepted. If it stayed there, later calls of the
+                # slot would wait for it until the turn ends.
                 dispatch.turn.lanes.leave(dispatch.lane_keys[outcome.call_id])
                 refused.append(outcome)
         return refused
@@ -68,6 +72,8 @@ class ContinueWork:
             answering, call_id = planned.call.answering, planned.call.call_id
             if answering is None or planned.place in dispatch.calls.outcomes:
                 continue
+            # `redeem` is not repeated here: the former owner redeemed the receipt before it opened the dispatch. If the
+            # record does not show that, no sidecar may run the call.
             claims, by = opened(answering.receipt, self._keys), _answered_by(dispatch, planned)
             child = None if claims is None else await self._child(claims)
             if child is None or child.question is None or child.answered_by != by:
@@ -83,6 +89,7 @@ class ContinueWork:
             return ReceiptRefused(CallFailure.RECEIPT_UNKNOWN)
         now, by = self._clock.now(), _answered_by(dispatch, planned)
         refusal = refusal_of(claims, answering, dispatch.turn.claims, planned.tool, now)
+        # These refusals depend only on the receipt and the request, so they need no read of the record.
         if refusal is not None and refusal.reason is not CallFailure.RECEIPT_EXPIRED:
             return refusal
         # An expired receipt may still be this call's own: a repeated dispatch, which redeemed the receipt in time,
@@ -92,6 +99,8 @@ class ContinueWork:
         if child is None or (unless_own is not None and child.answered_by != by):
             return unless_own or ReceiptRefused(CallFailure.RECEIPT_UNKNOWN)
         if child.answered_by is None:
+            # The fact belongs to the turn that asked, which may have ended. The dispatch of this turn is not recorded
+            # yet: if this process dies in between, the same request finds its own fact and continues.
             body = QuestionAnswered(child.opened.dispatch_id, child.opened.step_idx, *msgspec.structs.astuple(by))
             draft = self._store.draft(claims.turn_id, now, body, Texts())
             rejected = await append_within(self._store, [draft], dispatch.record_by, dispatch.deadlines)

@@ -60,8 +60,12 @@ class CancelCall:
             await self._recovery.restore(dispatch.turn)
             dispatch = await _known(self._recovery, request.surface_token, request.dispatch_id)
         _refuse_elsewhere(dispatch)
+        # The call is stopped before the cancellation is recorded: a slow store must not let a cancelled sub-agent
+        # continue.
         stopped = dispatch.calls.stop(request.call_id, CallFailure.CALL_CANCELLED)
         if waits := dispatch.calls.waits_for_cancel(request.call_id):
+            # Shielded: if the client disconnects, the record must still learn of the cancellation. Otherwise a sidecar
+            # that takes the dispatch over would run the call again.
             work = self._record_and_continue(dispatch, request.call_id)
             await shield_until_done(self._deps.spawner, work, f"cancel {request.call_id} of {dispatch.dispatch_id}")
         return stopped or waits  # `waits`: an earlier cancel stopped the call but could not be recorded
@@ -82,6 +86,8 @@ class CancelCall:
 
     async def _save(self, dispatch: LiveDispatch, call_id: CallId) -> None:
         """Record that a call is cancelled, so that a sidecar that takes the dispatch over does not run it."""
+        # A cancellation refers to recorded calls, so it is appended after the opening. If the opening was refused,
+        # there is usually nothing to cancel.
         if await dispatch.opened.wait() is not None:
             await self._check_record(dispatch, dispatch.calls.places[call_id])
             return
@@ -115,6 +121,7 @@ class CancelCall:
     async def _append(self, dispatch: LiveDispatch, call_id: CallId) -> Refusal:
         deps, now = self._deps, self._deps.clock.now()
         body = CallsCancelled(dispatch.dispatch_id, (dispatch.calls.places[call_id],))
+        # In one append with the takeover, if one is needed: the record accepts cancellations only from the owner.
         drafts = [*taking(dispatch, deps.store, now), deps.store.draft(dispatch.turn.turn_id, now, body, Texts())]
         until = deps.clock.monotonic() + self._rules.record_timeout.total_seconds()
         refused = await append_within(deps.store, drafts, until)

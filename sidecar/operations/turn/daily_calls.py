@@ -71,9 +71,13 @@ class DailyCalls:
         self, principal: Principal, dispatch_id: DispatchId, limits: Mapping[Slot, int]
     ) -> AsyncIterator[CallsLeft]:
         """Yield the remaining calls of some slots. Leave the context once the dispatch's children are recorded."""
+        # There is no await between the lookup and the insertion: two dispatches of one user always get the same lock.
+        # The local name keeps the lock alive, which the dictionary does not.
         lock = self._locks.get(principal)
         if lock is None:
             lock = self._locks[principal] = asyncio.Lock()
+        # The lock covers the count and, because the caller keeps the context open, the append of the children. If it
+        # were released after the count, two dispatches could both be admitted with the last call.
         async with lock:
             yield {slot: await self._counts.left(principal, dispatch_id, slot, limit) for slot, limit in limits.items()}
 

@@ -73,9 +73,12 @@ class Delegate:
         try:
             call, new = self._accept(parent, above, tool_name, arguments_json, time_left)
         except (DelegationRefused, InvalidRequest) as refused:
+            # Only a note in memory: a child that repeats a refused request must not cause an append for each.
             self._note_refusal(parent, tool_name, refused)
             raise
         try:
+            # Shielded: the steps and the place are reserved, and the delegated child must be closed in any case. A
+            # cancelled caller therefore stops the delegation, but does not stop its task.
             work = self._execute(parent, new, call)
             outcome = await shield_until_done(self._deps.spawner, work, f"delegated {new.child.child_id}")
         except asyncio.CancelledError:
@@ -117,6 +120,8 @@ class Delegate:
             raise _refused(contract)
         lenders = _lenders(parent, above)
         lane = QueuedCall(child_id, parent.child_id, 1, contract.ownership)
+        # The last check, because `start_beside` already takes the place; a refusal after it would have to give the
+        # place back.
         if len(ledger.running) >= turn.surface.fan_out_cap or not turn.lanes.start_beside(lane, lenders):
             raise _refused(DelegationRefusal.BUSY)
         turn.take_steps(1)
@@ -167,6 +172,8 @@ class Delegate:
             await self._open(parent, new, call)
             outcome = await self._run(child, call)
             data = child.data
+            # Before the close, which waits for the store: meanwhile the parent may end or delegate again, and must
+            # already know about sent effects and withheld data.
             parent.add_below(
                 outcome.usage or Usage(),
                 barred=data.barred_anywhere,
@@ -211,7 +218,10 @@ class Delegate:
         noted = ChildNoted(call.dispatch_id, (parent.progress(now, values),))
         happened = [store.draft(turn.turn_id, now, noted, Texts(values=tuple(values)))]
         opening = store.draft(turn.turn_id, now, *opened_later(call.dispatch_id, [new]))
+        # Earlier facts that are not confirmed go first: events of a child are numbered, and the record refuses a gap.
         before = turn.in_front(call.dispatch_id)
+        # Registered before the append. If the append is not confirmed, the next append of the dispatch repeats exactly
+        # this draft, which the record recognises by its salt.
         turn.happened(call.dispatch_id, happened)
         refused = await append_within(store, (*before, *happened, opening), call.record_by, call.deadlines)
         if refused is not None:

@@ -27,6 +27,8 @@ async def deliver_frames(handle: DispatchHandle, after: int, stream: FrameStream
     dispatch = handle.dispatch
     number, listener = dispatch.listen()
     try:
+        # A client may send a larger number than this process has reached, e.g. one of an earlier process. Without
+        # `min`, the listener would skip the events up to that number.
         seen, first = min(after, dispatch.sequence) if after else 0, True
         hold: Deadline | None = None
         while True:
@@ -42,6 +44,7 @@ async def deliver_frames(handle: DispatchHandle, after: int, stream: FrameStream
                 if hold.due is not None:
                     await listener.wait()  # an append is under way; its events can join the first frame
                     continue
+            # Snapshot, events and result are read without an await in between, so that they show the same state.
             snapshot = dispatch.snapshot(attached=handle.attached, after=seen) if first else None
             events, result = dispatch.events_after(seen), dispatch.result
             if snapshot is not None or events or result is not None:
@@ -55,4 +58,5 @@ async def deliver_frames(handle: DispatchHandle, after: int, stream: FrameStream
     except ListenerClosed:
         return
     finally:
+        # Also after a cancellation: a listener that is not removed would keep `on_disconnect` from ever applying.
         dispatch.leave(number, stream.grace)

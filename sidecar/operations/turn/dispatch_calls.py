@@ -1,4 +1,4 @@
-"""Dispatches the sub-agent calls of one model response, and settles every one of them.
+"""Begins dispatches: runs the sub-agent calls of one model response.
 
 `begin` makes every check that can refuse the dispatch; after that each call gets exactly one outcome. The work belongs
 to the process and not to the RPC that began it, so a broken connection does not stop it.
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class DispatchHandle(msgspec.Struct, frozen=True):
-    """A dispatch to listen to. `attached`: an earlier request began it."""
+    """A dispatch whose events can be streamed. `attached`: whether an earlier request began it."""
 
     dispatch: LiveDispatch
     attached: bool
@@ -69,7 +69,7 @@ class DispatchRecovery(msgspec.Struct, frozen=True):
 
 
 async def reload_lost(turn: Turn, dispatch_id: DispatchId, recovery: DispatchRecovery) -> None:
-    """Read a dispatch that another sidecar has taken over again, once its attempts here have ended."""
+    """If another sidecar has taken a dispatch over, wait until its attempts here end, and read the record again."""
     known = turn.dispatches.get(dispatch_id)
     if known is not None and known.ownership.conflict is not None:
         await known.finished.wait()
@@ -86,7 +86,7 @@ async def attached(dispatch: LiveDispatch, recovery: DispatchRecovery) -> Dispat
 
 
 class DispatchCalls:
-    """The operation. Safe to repeat with the same `dispatch_id` and contents."""
+    """Begins dispatches. A repeated `dispatch_id` with equal contents returns the dispatch of the first request."""
 
     def __init__(
         self,
@@ -101,9 +101,7 @@ class DispatchCalls:
     ) -> None:
         self._rules, self._deps, self._recovery, self._facts = rules, dependencies, recovery, facts
         self._daily, self._spending = daily, execute.spending
-        self._execute = execute
-        self._turns = turns
-        self.places = places
+        self._execute, self._turns, self.places = execute, turns, places
 
     @property
     def running(self) -> int:
@@ -116,7 +114,7 @@ class DispatchCalls:
         """Begin a dispatch, or find the dispatch that an equal request began.
 
         Args:
-            request: valid in form.
+            request: well-formed; whether the turn allows it is checked here.
             time_left: until the client's deadline; None if it set none.
             trace: the client's trace context; ignored for a repeated request.
 
@@ -166,6 +164,7 @@ class DispatchCalls:
             return await self._attach(known, request)
         seconds = self._seconds_for(request, time_left)
         dispatch = self._accept(request, turn, trace, left)
+        # Half of the margin is for recording the outcomes of the calls that are stopped last, half for sending them.
         dispatch.settle_within(seconds, self._rules.delivery_margin.total_seconds() / 2)
         self._deps.spawner.spawn(self._open_and_execute(dispatch), f"dispatch {request.dispatch_id}")
         refused = await dispatch.wait_for_opening()
@@ -194,7 +193,8 @@ class DispatchCalls:
         if seconds < self._rules.admission.min_remaining_time:
             margin = self._rules.delivery_margin.total_seconds()
             raise DeadlineTooShort(
-                f"too little time is left: set a deadline well over {margin} s away", metadata={"limit": "time_left"}
+                f"too little time is left for the calls: set a deadline of well over {margin} s",
+                metadata={"limit": "time_left"},
             )
         return seconds.total_seconds()
 
@@ -242,15 +242,15 @@ class DispatchCalls:
             self._deps.recorder.prior_context_missing(turn.surface.orchestrator.definition.id)
             if self._rules.strict_prior_context:
                 raise PriorContextMissing(
-                    "the calls turn to sub-agents that the last dispatching turn did not call: send "
-                    "prior_context, in the request or with each of these calls"
+                    "the calls name sub-agents that the last dispatching turn did not call: send prior_context "
+                    "in the request, or with each of these calls"
                 )
         return IntentReport(max(request.declared_intent_count, plan.declared), len(called), bool(new), missing)
 
     async def _open_and_execute(self, dispatch: LiveDispatch) -> None:
         """Record the children that start immediately, then start all calls. A refusal undoes the acceptance."""
         try:
-            children = await self._put_on_record(dispatch)
+            children = await self._put_on_record(dispatch)  # before any call starts: a crash must not hide one
         except BaseException as error:
             dispatch.withdraw(error if isinstance(error, SubagentsError) else InternalError("try again"))
             self._is_over(dispatch)

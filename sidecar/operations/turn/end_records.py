@@ -48,6 +48,8 @@ def plan_end(turn: Turn, deps: TurnDependencies) -> EndPlan:
     now, ended = deps.clock.now(), turn.ending.request
     verdicts = {each.child_id: each for each in ended.integrations} if ended else {}
     settling = _unfinished(turn)
+    # Before the verdicts: this fails the children without an outcome, and only a child whose work has ended can be
+    # closed.
     drafts = _settle_unfinished(turn, settling, now, deps.store)
     children = sorted(turn.children.values(), key=IN_EMISSION_ORDER)
     for child in children:
@@ -78,6 +80,7 @@ def _settle_unfinished(turn: Turn, settling: Settling, now: datetime, store: Sto
     for dispatch_id, dispatch in turn.dispatches.items():
         if dispatch.ownership.owner:
             drafts.extend(taking(dispatch, store, now))
+        # After the takeover and before the outcomes: facts of this process that were not confirmed.
         drafts.extend(turn.in_front(dispatch_id))
         outcomes = settling.get(dispatch_id, {}).values()
         if outcomes:
@@ -147,6 +150,8 @@ def _routed_calls(turn: Turn, settling: Settling, now: datetime) -> tuple[Routed
 def _settle(child: Child, verdicts: Mapping[ChildId, Integration], now: datetime, cause: EndCause) -> None:
     """Close one child: by the parent's verdict, by default, or because its parent is lost."""
     verdict = verdicts.get(child.child_id)
+    # No verdict of the parent exists, so a finished child is closed without integration: its result may never have been
+    # used.
     if cause is not BY_PARENT:
         child.close_unintegrated(now, cause.close_reason, cause.actor)
     elif child.outcome is None:  # restored from the record, unfinished

@@ -63,6 +63,8 @@ class EndTurn:
         refuse_component_data("narration", request.narration)
         turn = await self._find(request.surface_token)
         ending = turn.ending
+        # A verdict may name a child that another sidecar ran, or one whose append was confirmed late. The record knows
+        # it.
         if ending.closed is None and [each for each in request.integrations if each.child_id not in turn.children]:
             await self._restore(turn)
         self.report(turn)
@@ -73,7 +75,10 @@ class EndTurn:
             return ending.closed, True
         for integration in request.integrations:
             refuse_contradiction(child_named(turn, integration.child_id), integration.verdict)
+        # From here on calls are stopped: every check that must leave the turn unchanged is above this line.
         closed = await self._end(turn, request)
+        # Another sidecar ended the turn meanwhile. Its request may have had other contents, which only the record
+        # shows.
         if ending.found_on_record:
             _refuse_different(turn, request)
         return closed, not ending.asked_for_here
@@ -87,6 +92,7 @@ class EndTurn:
         try:
             await self._end(turn, None, cause)
         except SubagentsError as error:
+            # `_leave_to_other` has forgotten the turn.
             if self._turns.known(turn.turn_id) is not turn:
                 return True  # another sidecar uses the turn and will end it
             self._deps.recorder.anomaly("reap_failed", f"{turn.turn_id}: {error.reason}")

@@ -82,6 +82,8 @@ class EndTurnForOperator:
         return stored
 
     async def _restored(self, stored: StoredTurn) -> Turn:
+        # A recorded turn has at least one dispatch. Signing the recorded claims again gives the token of the bind, so
+        # the same path as for a client's request restores the turn.
         claims = from_json(stored.dispatches[0].opened.claims_json, SurfaceClaims)
         try:
             return await self._find(sign_token(claims, self._keys))

@@ -91,6 +91,8 @@ class ExecuteDispatch:
         def ready(stopped: CallFailure | None) -> None:
             dispatch.ready.put(Step(call_id, partial(self._begin_late, dispatch, planned, child, stopped)))
 
+        # `ready` only queues a step. It must not run the call itself: it is called by whatever frees the slot, in the
+        # middle of settling another call.
         dispatch.turn.lanes.turn_of(dispatch.lane_keys[call_id], dispatch.stop_of(call_id)).on_settled(ready)
 
     def _begin_late(

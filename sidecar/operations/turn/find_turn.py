@@ -37,9 +37,12 @@ class FindTurn:
         turn = self._turns.held(token)
         if turn is None:
             turn = self._turns.of_token(token, await self._cards_of(self._turns.claims_of(token)))
+        # Before the read, which waits: the turn now counts as used, so a bind that needs room does not end it as idle
+        # meanwhile.
         self._turns.asked_for(turn)
         if turn.origin is Origin.BOUND_HERE:
             return turn
+        # There is no await between this check and `begin_restoring`, so exactly one request reads the record.
         if turn.origin is Origin.UNREAD:
             await self._restore_once(turn)
         refused = await turn.restoring.wait()
@@ -50,6 +53,8 @@ class FindTurn:
     async def _cards_of(self, claims: SurfaceClaims) -> Mapping[Digest, Card]:
         """Return the cards of the bound surface that are still stored."""
         cards = {}
+        # A card that is not stored any more is left out. Its sub-agent then cannot be called, but the other sub-agents
+        # of the turn can, and the turn can be ended.
         for digest in (claims.orchestrator_digest, *(digest for _, digest in claims.tools)):
             card = await self._fetch(digest)
             if card is not None:

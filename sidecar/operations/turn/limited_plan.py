@@ -25,6 +25,7 @@ def limited_plan(
     """
     if left:
         plan = within_daily_limits(plan, left)
+        # Daily limits go first: a call that they refuse must not use the budget of a call that can run.
         for outcome in plan.settled.values():
             if outcome.reason in DAILY:
                 recorder.daily_limit(outcome.sub_agent_id or "", outcome.reason)

@@ -69,6 +69,7 @@ class SettleOrphans:
     async def _look(self) -> None:
         store = self._deps.store
         for turn in self._turns:
+            # Work of this process first: until it is recorded, other sidecars may see its dispatches as unfinished.
             if turn.ending.stage is EndStage.OPEN:
                 await self._record_late_outcomes(turn)
                 if turn.uncertain:
@@ -141,6 +142,7 @@ class SettleOrphans:
         """Continue a dispatch that needs no listener; return False if it needs one or cannot continue here."""
         opened = dispatch.opened
         request = request_from_json(opened.request_json, "")
+        # Continuing such a dispatch without a listener would only cancel its calls; the caller settles it instead.
         if request.on_disconnect is OnDisconnect.CANCEL or now >= opened.settle_by:
             return False
         claims = from_json(opened.claims_json, SurfaceClaims)
@@ -163,6 +165,7 @@ class SettleOrphans:
 
     async def _close(self, turn_id: TurnId) -> None:
         """Close a turn whose parent and sidecar are both lost."""
+        # This process may know the turn as open, as ended, or not at all.
         known = self._turns.known(turn_id)
         if known is not None and known.ending.closed is None:
             return  # the reaper of this process ends it

@@ -36,6 +36,8 @@ class Reaper:
     async def look(self) -> None:
         """Make one pass."""
         now = self._deps.clock.monotonic()
+        # `reap` waits for the store, one turn after the other. If the store is slow, a pass takes long; the next pass
+        # closes the turns that expire meanwhile.
         for turn in self._turns:
             if now < turn.reap_at:
                 continue

@@ -51,6 +51,8 @@ class RestoreTurn:
     async def __call__(self, turn: Turn) -> StoredTurn | None:
         """Merge the record of `turn` into the state in memory, and return the record. Raises `StoreUnavailable`."""
         seconds = self._rules.record_timeout.total_seconds()
+        # The merge runs without an await after this read. If a task changed the turn in between, the merge could
+        # replace newer state with the older state that was read.
         found = await read_within(self._deps.store.turn(turn.turn_id), seconds)
         if isinstance(found, StoreUnavailable):
             raise found
@@ -93,6 +95,7 @@ class RestoreTurn:
     def _is_lost(self, turn: Turn, stored: StoredDispatch) -> bool:
         """Return whether a dispatch that ran here now belongs to another sidecar, or was dropped here."""
         known = turn.dispatches.get(stored.opened.dispatch_id)
+        # Only work of this process can be lost to another one.
         if known is None or not known.ownership.here:
             return False
         given_up = known.ownership.custody is Custody.LOST and known.stage is DispatchStage.FINISHED

@@ -47,6 +47,8 @@ class Spending:
         Costs of ended turns do not change and are cached; open turns are read each time.
         """
         principal, day = turn.claims.principal, turn.claims.bound_at.astimezone(UTC).date()
+        # Removed and inserted again, which moves the entry to the end: `popitem` then drops the least recently used
+        # one.
         ended = self._ended.pop((principal, day), {})
         self._ended[principal, day] = ended
         if len(self._ended) > USERS_KEPT:
@@ -61,6 +63,7 @@ class Spending:
             if isinstance(page, StoreUnavailable):
                 raise page
             for row in page.rows:
+                # The cost of this turn is read from memory (`cost_of_turn`), where it is newer.
                 if row.turn_id == turn.turn_id:
                     continue
                 if row.turn_id not in ended:

@@ -82,16 +82,22 @@ class TakeOver:
         turn, ownership = dispatch.turn, dispatch.ownership
         try:
             while dispatch.stage is not DispatchStage.FINISHED and turn.ending.closed is None:
+                # A dispatch that this process owns but does not run (see `continue_own`) has no living owner elsewhere;
+                # it needs no `DispatchTaken`.
                 mine = ownership.owner == self._deps.store.instance
                 if not ownership.alive_elsewhere and await self._take_over(dispatch, mine=mine, unheard=unheard):
                     return
                 await asyncio.sleep(self._rules.record_poll_interval.total_seconds())
+                # Without a listener there is no reason to poll the record: a later resume starts to follow the dispatch
+                # again.
                 if not dispatch.heard and not unheard:
                     break
                 await self._read_again(dispatch)
         finally:
             self._turns.ends_work(turn)
             if ownership.custody is Custody.FOLLOWED:
+                # Reached if the listeners left or the task was cancelled. Without this, the dispatch would count as
+                # followed although no task follows it, and a resume would wait for ever.
                 dispatch.unfollow()
 
     async def _read_again(self, dispatch: LiveDispatch) -> None:
@@ -123,6 +129,8 @@ class TakeOver:
             return False
         finished = dispatch.stage is DispatchStage.FINISHED
         mine = dispatch.ownership.owner == self._deps.store.instance
+        # The restore may show what happened during the append: the dispatch ended, the turn ends, or a third sidecar
+        # took over.
         if finished or turn.ending.stage is not EndStage.OPEN or not mine:
             return finished
         self._deps.recorder.anomaly("dispatch_taken_over", f"{dispatch_id} of {turn.turn_id}")

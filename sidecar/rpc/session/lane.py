@@ -12,6 +12,7 @@ from sidecar.core.session.incoming import IncomingValidator, LaneStage, lifetime
 from sidecar.core.session.outgoing import Credit, OutgoingQueue
 from sidecar.core.session.stalls import MOST_IDS, Stall, Stalls
 from sidecar.rpc.dispatch_servicer import require_of
+from sidecar.rpc.handler_guard import SENT_AT_KEY
 from sidecar.rpc.methods import Call, HandlerWrapper, Method
 from sidecar.rpc.session.hello import server_hello
 from sidecar.rpc.session.opening import must_begin_before
@@ -41,7 +42,7 @@ class Lane:
     def __init__(self, parts: LaneParts, guard: HandlerWrapper, call: Call) -> None:
         self._parts, self._guard, self._call = parts, guard, call
         self._rules, self._clock = parts.rules, parts.around.clock
-        self._metadata = tuple(call.metadata)
+        self._metadata = tuple(each for each in call.metadata if each[0] != SENT_AT_KEY)  # of the lane, not of a call
         self._incoming = IncomingValidator(parts.rules.most_operations)
         self._outgoing = OutgoingQueue(0, parts.rules.outgoing)
         self._operations: dict[int, Operation] = {}

@@ -1,4 +1,4 @@
-"""The order of a lane's operations: what must not overtake a dispatch that was sent before it."""
+"""The order of a lane's operations: which of them must not overtake an earlier dispatch."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,12 +10,16 @@ WAIT_FOR_ALL: Final = frozenset({"dispatch", "end_turn"})
 
 
 def must_begin_before(operation: Operation, opening: Sequence[Operation]) -> Sequence[Operation]:
-    """Return those of its turn's opening dispatches that must begin before an operation that has just come.
+    """Return the dispatches that must begin before a new operation of their turn.
 
-    A resume or a cancel waits for the dispatch that it names; if it waited for another one, a stop would take effect
-    only after the store has opened that one. A further dispatch and the end of the turn wait for all of the turn. All
-    of them are returned, not only the newest: that one may be abandoned while it waits for the others itself. The child
-    that is closed belongs to a dispatch that has begun.
+    A resume or a cancel waits for the dispatch that it names. If it waited for others too, a cancel would take effect
+    only after the store had opened them. A dispatch and the end of the turn wait for all earlier dispatches, not only
+    for the newest: that one may be abandoned while it still waits itself. `CloseChild` waits for none, because its
+    child exists only in a dispatch that has begun.
+
+    Args:
+        operation: has just arrived.
+        opening: the dispatches of its turn that have arrived and not begun.
     """
     if operation.kind in NAME_THEIR_DISPATCH:
         return [each for each in opening if each.dispatch_id == operation.dispatch_id]

@@ -32,25 +32,25 @@ LEFT: Final = StatusCode.CANCELLED.name
 """Code of an operation whose lane broke before it ended, as of an RPC whose client has left."""
 CARRIER: Final = "lane"
 NO_METHOD: Final = "_OTHER"
-"""Method of an operation without a request, as OpenTelemetry's conventions name an unknown one."""
+"""Method of an operation without a request: OpenTelemetry's name for an unknown method."""
 
 
 class LeaveReason(Enum):
-    """Why an operation's client does not wait for it any more."""
+    """Why the client no longer waits for an operation."""
 
     EXPIRED = auto()
-    """Its deadline has passed."""
+    """The operation's deadline has passed."""
     ABANDONED = auto()
-    """The client says so."""
+    """The client has abandoned the operation."""
     BROKEN = auto()
-    """The lane broke; the client may come back with another one."""
+    """The lane broke; the client may resume on another one."""
 
 
 class Queue(Protocol):
     """Accepts the results of an operation; see `Lane`."""
 
     def add(self, operation: "Operation", response: pb.SessionResponse, *, last: bool = False) -> SubagentsError | None:
-        """Take a result, or return what the operation ends with instead: no credit is left, or it is too large."""
+        """Queue a result; return the error that ends the operation if no credit is left or the result is too large."""
 
     def auth_context(self) -> Any:
         """Return what the TLS handshake of the lane's connection has proven."""
@@ -60,17 +60,17 @@ class Operation:
     """The call of one operation, and the listener of its dispatch.
 
     Attributes:
-        correlation_id: the client's name for it.
-        kind: which request it holds; empty: none.
-        token: of the turn, if the request names one.
-        dispatch_id: of the dispatch, if the request names one.
-        began: when it came, as the lane's monotonic clock has it.
-        seconds: how long it may take; None: as long as it likes.
-        left: why its client does not wait for it any more; None: it does.
-        grace: how long after it has left the client may come back.
-        started: whether its task has run at all; one that is cancelled before never does.
-        begun: whether its dispatch runs, or is listened to: what comes after it in the same turn may begin.
-        task: carries it out.
+        correlation_id: the client's id of the operation.
+        kind: the field of its request; empty if it has none.
+        token: the surface token of the request, if it has one.
+        dispatch_id: the dispatch that the request names, if any.
+        began: the time of its arrival, by the lane's monotonic clock.
+        seconds: its time limit; None: no limit.
+        left: why the client no longer waits for it; None: the client waits.
+        grace: the time after `left` in which the client may resume.
+        started: whether its task has run at all. A task that is cancelled before its first step never runs.
+        begun: whether its dispatch runs or has this listener. From then on, later operations of the turn may begin.
+        task: executes the operation.
     """
 
     def __init__(self, message: pb.SessionOperation, metadata: Metadata, queue: Queue, now: float) -> None:
@@ -98,37 +98,37 @@ class Operation:
     # --- the context of its call
 
     def invocation_metadata(self) -> Metadata:
-        """Return what the lane's call has beside the messages, with the operation's own trace."""
+        """Return the metadata of the lane's call, with the operation's own trace context."""
         return self._metadata
 
     def auth_context(self) -> Any:
-        """Return that of the lane's connection."""
+        """Return the authentication context of the lane's connection."""
         return self._queue.auth_context()
 
     def time_remaining(self) -> float | None:
-        """Return seconds until its deadline; None: it has none."""
+        """Return the seconds until the operation's deadline; None: it has none."""
         return None if self._ends_at is None else self._ends_at - asyncio.get_running_loop().time()
 
     def cancelled(self) -> bool:
-        """Return whether its client does not wait for it any more."""
+        """Return whether the client no longer waits for the operation."""
         return self.left is not None
 
     async def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...], /) -> None:
         """Do nothing: an operation has no headers."""
 
     async def write(self, message: bytes, /) -> None:
-        """Fail: frames go to `listener`, and no lane carries any other stream."""
+        """Fail: frames go to `listener`, and an operation has no other stream."""
         raise InternalError("an operation of a lane has no stream of its own")
 
     # --- the listener of its dispatch
 
     def listener(self) -> Listener:
-        """Return itself; what comes after it in the same turn may begin."""
+        """Return the operation itself. From now on, later operations of the same turn may begin."""
         self.has_begun()
         return self
 
     async def send(self, frame: Frame) -> None:
-        """Queue one frame. The one with the result is kept for the status, so that both leave as one.
+        """Queue one frame. The frame with the result is kept for `end`, which sends it together with the status.
 
         Raises:
             ListenerGone: the lane broke, or the client grants no credit.
@@ -198,10 +198,10 @@ class Operation:
             self.task.cancel()
 
     def end(self, answer: Any) -> tuple[pb.SessionResponse | None, SubagentsError | None]:
-        """Return the last result, or why there is none; neither: the client does not wait for one.
+        """Return the last result, or the error instead of one. Both are None if the client does not wait.
 
         Args:
-            answer: of the handler, an error, or None: what was kept of the frames is the last result.
+            answer: the handler's answer, an error, or None: the frame that `send` has kept is the last result.
         """
         if self.left is LeaveReason.EXPIRED:
             return None, DeadlineExceeded("the operation's deadline has passed")
@@ -212,7 +212,7 @@ class Operation:
             last = pb.SessionResponse()
             last.results.add(correlation_id=self.correlation_id, **{self.kind: answer})
         if last is not None:
-            last.results[0].status.SetInParent()  # both leave as one
+            last.results[0].status.SetInParent()  # result and status are sent as one message
         return last, None
 
     def measured(self, now: float, name: str, code: str, reason: str) -> tuple[float, str, str, str, str]:
@@ -221,7 +221,7 @@ class Operation:
 
 
 def ended(correlation_id: int, refused: SubagentsError | None) -> tuple[pb.SessionResponse, str]:
-    """Return the last result of an operation that has no answer, and its code; without an error it was abandoned."""
+    """Return the last result of an operation without an answer, and its code. No error means that it was abandoned."""
     response = pb.SessionResponse()
     result = response.results.add(correlation_id=correlation_id)
     if refused is None:
@@ -245,7 +245,7 @@ async def in_span(operation: Operation, method: Method, guard: HandlerWrapper, s
 
 
 def exhausted(credit: Credit) -> SessionCreditExhausted:
-    """Return the error of an operation whose client grants no credit; the client may ask again."""
+    """Return the error of an operation whose client grants no credit; the client may repeat the request."""
     return SessionCreditExhausted(
         f"more is ready than may wait for credit of the {credit}; grant more, and ask for the rest again",
         metadata={"credit": credit},

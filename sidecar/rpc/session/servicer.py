@@ -23,9 +23,9 @@ class SessionServicer:
     """Serves lanes.
 
     Args:
-        rules: of the operator.
-        around: what it needs of the process.
-        methods: of `DispatchService`; operations are carried out by their handlers.
+        rules: the operator's settings.
+        around: the dependencies on the process.
+        methods: the methods of `DispatchService`, whose handlers execute the operations.
     """
 
     def __init__(self, rules: SessionRules, around: LaneDependencies, methods: Sequence[Method]) -> None:
@@ -59,12 +59,13 @@ class SessionServicer:
                 retry_after=RETRY_AFTER,
             )
         if call.guard is None:
-            raise RuntimeError("a lane needs what guards its operations")
+            raise RuntimeError("a lane needs the guard of its call")
         from sidecar.rpc.session.lane import Lane  # noqa: PLC0415  loaded with the first lane, not at the start
 
         if self._parts is None:
             self._parts = self._made_parts()
         lane = Lane(self._parts, call.guard, call)
+        # There is no await between the check of the limit and this line, so concurrent clients cannot exceed it.
         self._lanes[lane.lane_id] = lane
         self._counts.lanes += 1
         try:

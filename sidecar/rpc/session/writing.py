@@ -12,8 +12,8 @@ class LaneWriter:
     """Writes the queued results until the lane ends or fails.
 
     Attributes:
-        failure: why the lane ends, unless its client has closed it or gone away.
-        over: nothing more is queued; what is, still leaves.
+        failure: the error with which the lane ends; None while it runs, or if the client ends it.
+        over: nothing more may be queued; the queued messages are still sent.
     """
 
     def __init__(self, write: Callable[[bytes], Awaitable[None]], outgoing: OutgoingQueue, clock: Clock) -> None:
@@ -28,11 +28,11 @@ class LaneWriter:
         self.over = False
 
     async def run(self) -> None:
-        """Write, in the task that this is called in.
+        """Write until the lane ends, in the calling task.
 
         Raises:
             Exception: the failure.
-            asyncio.CancelledError: the client has gone away.
+            asyncio.CancelledError: gRPC has cancelled the call, because the client is gone.
         """
         self._task = asyncio.current_task()
         try:
@@ -71,13 +71,15 @@ class LaneWriter:
         return self.failure is not None
 
     def wake(self) -> None:
-        """Something was queued, or the lane is over."""
+        """Wake the writer: a message was queued, or the lane is over."""
+        # A flag beside the event: most calls come while the writer is awake, and the flag is cheaper than `Event.set`.
         if not self._woken:
             self._woken = True
             self._wake.set()
 
     async def written(self) -> None:
         """Return once the client has taken another message."""
+        # A new event for each wait: a write that ended before this call must not satisfy it.
         self._written = asyncio.Event()
         await self._written.wait()
         self._written = None
@@ -89,11 +91,12 @@ class LaneWriter:
 
     def fail(self, error: Exception) -> None:
         """End the lane after the present write: only then can the client receive the reason."""
+        # The first error is the cause; later ones, such as those of a broken stream, follow from it.
         self.failure = self.failure or error
         self.wake()
 
     def give_up(self, error: Exception) -> None:
-        """End the lane although a message is not taken."""
+        """End the lane although the client does not take the present message."""
         self.fail(error)
         if self._task is not None:
             self._task.cancel()

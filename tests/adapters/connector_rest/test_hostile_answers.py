@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Iterator
 import httpcore
 import pytest
 
-from sidecar.adapters.connector_rest.network import HEAD_SLICE, LARGEST_HEAD, BoundedStream
-from sidecar.adapters.connector_rest.response_reader import FEW_PIECES, PIECES_AT_ONCE, reply_of
+from sidecar.adapters.connector_rest.response_reader import reply_of
+from sidecar.adapters.http_client.network import HEAD_SLICE, LARGEST_HEAD, BoundedStream
+from sidecar.adapters.http_client.response_body import FEW_PIECES, PIECES_AT_ONCE
 from sidecar.policy.protocols import EnricherAnswer, EnricherRefused, RefusalKind
 from tests.adapters.connector_rest.calling import call, connecting
 from tests.adapters.connector_rest.raw_http import http_reply, raw_server

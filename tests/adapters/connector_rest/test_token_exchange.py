@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sidecar.adapters.connector_rest.connector import RestConnector
-from sidecar.adapters.connector_rest.pools import rest_pools
-from sidecar.adapters.connector_rest.token_exchange import ACCESS_TOKEN, GRANT, JWT, TokenExchange
+from sidecar.adapters.http_client.pools import http_pools
+from sidecar.adapters.token_exchange.exchange import ACCESS_TOKEN, GRANT, JWT, TokenExchange
 from sidecar.core.user_tokens import UserToken
 from sidecar.policy.protocols import EnricherAnswer, EnricherRefused, RefusalKind
 from tests.adapters.connector_rest.calling import call
@@ -98,13 +98,12 @@ async def test_a_token_is_used_until_shortly_before_its_expiry(
     async with services() as at:
         at.answer = {"expires_in": lives}
         settings = at.settings(tmp_path)
-        pools = rest_pools(settings)
+        pools = http_pools(settings.tls)
         exchange = TokenExchange(settings, pools, lambda: clock[0])
         await exchange.token_for(UserToken("ada"))
         clock[0] += at_seconds
         await exchange.token_for(UserToken("ada"))
         await exchange.close()
-        await pools.close()
     assert len(at.forms) == exchanges
 
 
@@ -112,12 +111,11 @@ async def test_only_so_many_tokens_are_kept(tmp_path: Path) -> None:
     """Room for two: the one that was used longest ago goes, and is exchanged again."""
     async with services() as at:
         settings = at.settings(tmp_path)
-        pools = rest_pools(settings)
+        pools = http_pools(settings.tls)
         exchange = TokenExchange(settings, pools, most=2)
         for user in ("ada", "bob", "ada", "eve", "ada", "bob"):
             await exchange.token_for(UserToken(user))
         await exchange.close()
-        await pools.close()
     assert [form["subject_token"] for form in at.forms] == ["ada", "bob", "eve", "bob"]
 
 
@@ -162,6 +160,18 @@ async def test_an_endpoint_that_is_away_or_silent_is_told_as_such(tmp_path: Path
     assert "does not answer in time" in silent.fault.errno
     assert ("cannot be reached" in away.fault.errno, away.fault.address) == (True, "127.0.0.1:1")
     assert at.seen == []
+
+
+async def test_a_call_ends_with_a_reason_if_its_connector_is_closed_during_the_exchange(tmp_path: Path) -> None:
+    """The exchange is cancelled, the call is not: its caller waits for an answer."""
+    async with services() as at, exchanging(at, tmp_path) as connector:
+        at.may_answer.clear()
+        running = asyncio.create_task(asked(connector, at, "ada"))
+        await at.news.wait()
+        await connector.close()
+        got: Any = (await asyncio.gather(running, return_exceptions=True))[0]
+    assert got == EnricherRefused(RefusalKind.EXCHANGE_FAILED)
+    assert (got.sent, got.fault.errno) == (False, "the connector is closed")
 
 
 async def test_without_the_users_token_nothing_is_exchanged_or_sent(tmp_path: Path) -> None:

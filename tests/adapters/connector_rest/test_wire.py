@@ -10,8 +10,8 @@ from datetime import timedelta
 
 import pytest
 
-from sidecar.adapters.connector_rest.endpoints import problem_with_endpoint
-from sidecar.adapters.connector_rest.response_reader import LARGEST_PART, Gunzip
+from sidecar.adapters.http_client.endpoints import problem_with_endpoint
+from sidecar.adapters.http_client.response_body import LARGEST_PART, Gunzip
 from sidecar.policy.protocols import EnricherAnswer, EnricherRefused, RefusalKind
 from tests.adapters.connector_rest.calling import call, connecting
 from tests.adapters.connector_rest.raw_http import http_reply, raw_server

@@ -183,7 +183,7 @@ async def test_a_database_of_something_else_is_left_alone(place: Place) -> None:
     before = place.rows.read_bytes()
     async with place.opened() as record:
         await record.append(a_whole_turn("a"))
-        with pytest.raises(StoreUnavailable, match="is a database of something else: take it away"):
+        with pytest.raises(StoreUnavailable, match="is a database of another kind: move it away"):
             await record.turns(TurnQuery())
     assert place.rows.read_bytes() == before
 

@@ -23,7 +23,9 @@ async def _within(seconds: str, folder: str, module: str, test: str) -> None:
     with TemporaryDirectory() as place:
         given = {"tmp_path": Path(place)} if "tmp_path" in inspect.signature(run).parameters else {}
         async with asyncio.timeout(float(seconds)):
-            await run(**given)
+            running = run(**given)
+            if inspect.isawaitable(running):
+                await running
 
 
 def main() -> int:

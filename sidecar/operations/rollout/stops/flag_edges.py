@@ -96,6 +96,8 @@ class KillFlagWatcher:
         for digest in [each for each in self._watched if each not in present]:
             del self._watched[digest]
         for digest, (slot, facts) in present.items():
+            # An edge is kept until the kill has succeeded: a flag that is switched on again in between does not undo
+            # it.
             if digest not in self._fallen and self._fell(facts, flags):
                 self._fallen[digest] = _kill_of(slot, facts)
                 self._news.set()
@@ -113,6 +115,7 @@ class KillFlagWatcher:
     async def look(self) -> None:
         """Check once, and kill the definitions whose flags fell."""
         self.observe()
+        # After `observe`: an edge that is noticed during the kills below sets the event again.
         self._news.clear()
         for digest, asked in list(self._fallen.items()):
             if await self._killed(asked):
@@ -123,6 +126,8 @@ class KillFlagWatcher:
         """Note the flag of a definition; return whether it fell."""
         watched = self._watched.get(facts.digest)
         same = watched is not None and (watched.flag, watched.vertical) == (facts.flag, facts.vertical)
+        # A new stage of the pair begins a new observation: values that were fetched before the sidecar switched the
+        # flag say nothing about the new stage.
         if watched is None or not same or watched.pair is not facts.flags:
             on = watched is not None and same and watched.on
             watched = _Watched(str(facts.flag), facts.vertical, self._clock.monotonic(), facts.flags, on)

@@ -81,11 +81,13 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
                 decommissioned. RequestIdReused, UnknownDefinition.
             StoreUnavailable: the store is unavailable, and this process does not know which definition is meant.
         """
+        # A dry run must have no effect here either, so it does not hold a local stop.
         if asked.dry_run:
             return await self.take(asked, actor)
         found = self._here(asked)
         if found is None or not self._may_be_killed(found.facts):
             return await self._by_the_record(asked, actor)
+        # `hold` comes first: flag and record only inform the other replicas, so both may be slow or fail.
         stop = self.stops.stop_of(asked, StopKind.KILL, found, actor)
         warnings = await self.stops.hold(stop)
         if self._is_shared(found.facts):
@@ -106,6 +108,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return await self.stops.recorded(stop, self._counting(asked, taking), LONGEST_WRITE)
 
     async def _write(self, asked: Kill, write: RolloutWrite) -> None:
+        # Before the write: if its answer is lost, a repetition finds the kill recorded and must still count it.
         self._unconfirmed.add(asked.request_id)
         try:
             await self.stops.store.write(write)
@@ -117,6 +120,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         """Count a kill once: when it is recorded here, or when an unconfirmed write turns out to have succeeded."""
         answer = await taking
         if answer.changed and (not answer.repeated or asked.request_id in self._unconfirmed):
+            # Counted once per request, whichever attempt notices first that the write has succeeded.
             if asked.request_id not in self._counted:  # `RecordStops` may have recorded and counted it meanwhile
                 self.stops.recorder.kill_switch_fired(answer.definition_id)
             self._counted.add(asked.request_id)

@@ -79,6 +79,7 @@ class RecordStops:
     async def look(self) -> None:
         """Try every pending stop once, oldest first. The first that finds the store unavailable ends the pass."""
         await self._find_lost()
+        # Oldest first and one by one: a kill that follows a ramp-down of the same definition must be recorded after it.
         for stop in self._tombstones.pending():
             recorded = await read_within(self._recorded(stop), LONGEST_RECORDING)
             if isinstance(recorded, StoreUnavailable):

@@ -96,6 +96,8 @@ class PinnedTurns:
         pinned, known = self._here()
         pinned += [await self._bound_elsewhere(turn_id) async for turn_id in self._all_open() if turn_id not in known]
         bound = await self._bound_ids()
+        # The larger count: each of the two misses turns that the other has, and a decommission must not begin too
+        # early.
         return max(sum(definition_id in held.ids for held in pinned), bound[definition_id])
 
     async def _bound(self) -> Counter[Digest]:

@@ -28,8 +28,8 @@ POLL: Final = timedelta(seconds=1)
 LONGEST_READ: Final = 2.0
 NOT_ON_RECORD: Final = "killed at this sidecar; not on record yet"
 NOT_SHOWN: Final = (
-    "it is on record, and the binds of this replica do not show it yet: the store does not answer; they follow as soon"
-    " as it does, which `--wait` waits for"
+    "the step is recorded, but the binds of this replica do not use it yet, because the store does not answer; they"
+    " will use it once the store answers; `--wait` waits for that"
 )
 
 
@@ -67,6 +67,7 @@ class RolloutViews:
 
     def current(self) -> RolloutView:
         """Return the view; reads memory only."""
+        # Compared at each bind, so that a local stop takes effect with the next bind and not with the next refresh.
         stopped = (self._tombstones.all(), self._tombstones.ramped_down())
         if stopped != self._stopped:
             self._stop(*stopped)
@@ -81,20 +82,23 @@ class RolloutViews:
                     await self._changed.wait()
             except TimeoutError:
                 pass
+            # Before the next `look`: a change that is announced during it sets the event again.
             self._changed.clear()
 
     async def look(self) -> None:
         """Check the version once; if it has changed, read all rollouts."""
+        # One refresh at a time: the loop and the steps call `look`, and an older answer must not replace a newer view.
         async with self._looking:
             version = await read_within(self._store.version(), LONGEST_READ)
             if isinstance(version, StoreUnavailable):
-                self._recorder.anomaly("rollout_store_away", "the store does not answer; what is known is served on")
+                self._recorder.anomaly("rollout_store_away", "the store does not answer; the last known state is used")
                 return
             if version != self._read.version:
                 found = await read_within(self._store.rollouts(), LONGEST_READ)
                 if isinstance(found, StoreUnavailable):
                     return
                 selectable = frozenset(_selectable(found))
+                # Before the new view is used, so that a bind finds the cards in memory.
                 for prepare in self._preparing:
                     await read_within(prepare(selectable), LONGEST_READ)
                 self._read = RolloutView({each.slot: each for each in found}, version)

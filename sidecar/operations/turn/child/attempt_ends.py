@@ -21,6 +21,7 @@ def lost_with_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
     """Return the end of a child whose sidecar is dead; None if it may make another attempt. Source: SX-28."""
     if not child.restored or (child.attempts < allowed and not child.data.final):
         return None
+    # A recorded effect without a recorded result may have happened, so even the first attempt here could repeat it.
     if child.data.final:
         return BrokenReport(CallFailure.SIDECAR_LOST, "its sidecar is gone, and another attempt could repeat an effect")
     return BrokenReport(CallFailure.SIDECAR_LOST, "its sidecar is gone, and no attempt is left")
@@ -43,6 +44,7 @@ def accepted_result(
         return BrokenReport(CallFailure.QUESTION_REFUSED, why) if delegated else end
     if not isinstance(end, Finished) or not end.answer.is_empty or child.tool.card.definition.allow_empty_answer:
         return end
+    # Missing data explains an empty answer: the outcome is then degraded, not failed.
     if child.data.forces_degraded or child.data.budget_hit:
         return end
     return BrokenReport(CallFailure.RESULT_EMPTY, "it finished without narration, component, or a word on missing data")

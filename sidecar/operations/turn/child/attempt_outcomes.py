@@ -168,10 +168,12 @@ class Settlement(msgspec.Struct, frozen=True):
     def lay_out(self, now: datetime) -> LaidOut:
         """Return the facts to record, and the work that follows."""
         child = self.child
+        # Before everything else: whatever the attempt returned, the parent must learn that an effect may have happened.
         end = with_effect_unknown(self.end) if child.data.effects_unknown else self.end
         spent = self.spent + child.ledger.usage_below if child.ledger.made else self.spent
         usage = spent if spent.input_tokens or spent.output_tokens else None
         outcome = outcome_of(child, end, self.took, usage)
+        # After the last attempt and before the final event, which must be the last one of the log.
         if child.repeats:
             child.note_left_out(now)
         if isinstance(end, OutOfBudget) or child.data.budget_hit:
@@ -199,6 +201,7 @@ class Settlement(msgspec.Struct, frozen=True):
     def _tell(self, outcome: CallOutcome, settled_at: datetime, refused: Refusal, now: datetime) -> None:
         child, deps = self.child, self.dependencies
         if refused is None:
+            # Only a recorded outcome gets a report: the report reads the child's events from the record.
             deps.reports.write(child, outcome)
         else:
             deps.recorder.anomaly("outcome_unrecorded", child.child_id)
@@ -211,6 +214,7 @@ class Settlement(msgspec.Struct, frozen=True):
             deps.recorder.anomaly("effect_unknown", told, {"sub_agent_id": child.slot, "child_id": child.child_id})
         deps.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), self.took.total_seconds())
         count_call(deps.recorder, self.context.turn, outcome, child.tool.card.definition.id)
+        # Last: it frees the slot, and the next call of the slot may start inside this call.
         self.over(outcome, now)
 
     def _correct(self, told: CallOutcome, at: datetime) -> None:

@@ -37,6 +37,7 @@ class ChildReports:
         if self._writing >= MOST_AT_ONCE:
             self._recorder.anomaly("report_left_out", f"{child.child_id}: {MOST_AT_ONCE} others are being written")
             return
+        # Counted before the task starts: many children may settle in one pass of the event loop.
         self._writing += 1
         self._spawner.spawn(self._write(self._files, child, outcome), f"report {child.child_id}")
 

@@ -45,6 +45,7 @@ class ConnectorBoundary:
 
         async def enrich() -> object:
             connector = self._connectors.connector_for(card, call.tool_id)
+            # The user's token reaches only connectors that declare that they need it.
             if call.user_token is not None and not getattr(connector, "needs_user_token", False):
                 return await connector.enrich(replace(call, user_token=None))
             return await connector.enrich(call)
@@ -54,6 +55,7 @@ class ConnectorBoundary:
         except PluginLate:
             return EnricherRefused(RefusalKind.TIMEOUT)
         except PluginHung:
+            # `sent=False`: the connector was not called at all, so an effect of this call cannot have happened.
             return EnricherRefused(RefusalKind.UNAVAILABLE, Fault(_shown(call), errno="hung", remedy=HUNG), sent=False)
         except PluginFailed as failed:
             return self._broken(str(failed))
@@ -72,7 +74,7 @@ class ConnectorBoundary:
         return EnricherRefused(RefusalKind.UNAVAILABLE)
 
     def _report(self, tool_id: str, count: int) -> None:
-        told = f"a call of {tool_id} runs on although it was told to stop ({count} now): {HUNG}"
+        told = f"a call of {tool_id} still runs although it was cancelled ({count} such calls now): {HUNG}"
         self._recorder.anomaly("connector_hung", told, {"tool_id": tool_id})
 
 

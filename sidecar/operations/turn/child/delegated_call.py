@@ -49,7 +49,9 @@ class DelegatedCall:
         self.dispatch_id, self.trace = context.dispatch_id, parent.trace
         self.ready, self.deadlines = ReadyList(), context.deadlines
         self.finished: FirstResult[CallOutcome | Exception] = FirstResult()
+        # A closed list ends the drain of this delegation. Without it, the drain would wait for steps for ever.
         self.finished.on_settled(lambda _: self.ready.close())
+        # Its own deadline: the parent's attempt may end long before the dispatch, and the delegation must end with it.
         self._limit = self.deadlines.at(settle_at, self.delegation.cancel, CallFailure.JOIN_DEADLINE)
 
     def settled(self, outcome: CallOutcome, _: datetime) -> None:

@@ -31,7 +31,7 @@ async def drain(context: CallContext, deps: TurnDependencies, give_up: Callable[
     while not ready.closed:
         steps = await ready.take(relieve)
         now = deps.clock.now()
-        context.drains()
+        context.drains()  # before the append: listeners can send earlier events while the store works
         plans = list[LaidOut]()
         prepared: list[tuple[Step, Continuation]] = []
         for step in steps:

@@ -62,6 +62,7 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, now: float, ids: Id
         None if goal == request.prior_context[:GOAL_SUMMARY_LIMIT] else goal,
     )
     child = _child(dispatch, planned, written, ChildId(ids.new("child")))
+    # Before the child is recorded: a continuation is part of what its first attempt receives.
     if call.answering is not None:
         child.continue_work(dispatch.calls.continuations[call.call_id])
     return NewChild(child, ChildStart(child.child_id, tool.slot, planned.step_idx, 0, stripped_template), own_texts)

@@ -78,6 +78,7 @@ class SendEffect:
             raise ToolBudgetExhausted(
                 f"the child has sent {most} effects, which is the limit", metadata={"limit": most}
             )
+        # Begun before the await, so that concurrent calls of the sub-agent count towards the limit above.
         effect = effects.begin(key, attempt, tool.id)
         try:
             await self._record(child, tool, key)
@@ -90,6 +91,7 @@ class SendEffect:
         self, child: Child, tool: ToolEntry, admitted: AdmittedEffect, asking: Awaitable[Judgement]
     ) -> Judgement:
         """Send the request and note its result. If the result is uncertain, stop the child."""
+        # Before the request: from here on, another attempt could repeat the effect.
         child.use(Effect.SENT, tool.id)
         result = EffectResult.UNKNOWN
         try:
@@ -131,11 +133,14 @@ class SendEffect:
         if turn is None or dispatch is None or child.log.state is not ExecutionState.RUNNING:
             raise GrantSpent("the attempt that this grant was for is over; stop calling tools")
         now, values, clock = self._deps.clock.now(), list[Values](), self._deps.clock
+        # There is no await between the check above and this note, so the event cannot fall behind the end of the child.
         child.note(now, What.EFFECT_SENT, tool.id, key)
         noted = ChildNoted(child.dispatch_id, (child.progress(now, values),))
         happened = [self._deps.store.draft(turn.turn_id, now, noted, Texts(values=tuple(values)))]
         before = turn.in_front(child.dispatch_id)
         turn.happened(child.dispatch_id, happened)
+        # The sub-agent waits for this append, so it gets the time limit of an append even if the dispatch has minutes
+        # left.
         until = min(dispatch.record_by, clock.monotonic() + self._rules.record_timeout.total_seconds())
         refused = await append_within(self._deps.store, (*before, *happened), until, dispatch.deadlines)
         if refused is None:
@@ -144,6 +149,8 @@ class SendEffect:
         if isinstance(refused, RecordConflict):
             dispatch.lose()
             raise GrantSpent("another sidecar runs this child; stop calling tools")
+        # The key may still become recorded. A sidecar that takes over then makes no further attempt of the child,
+        # although nothing was sent: that is the safe side.
         turn.note_unconfirmed()
         raise refused
 

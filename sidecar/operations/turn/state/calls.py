@@ -82,6 +82,7 @@ class Calls:
                 self._states[call_id] = CallState.SETTLED
                 self._slots.setdefault(call_id, outcome.sub_agent_id)
                 self._stops.pop(call_id, None)
+        # After the outcomes: a call that has one is no longer in `_stops`, so a late cancellation cannot stop it.
         for call_id, place in self.places.items() if cancelled else ():
             if place in cancelled:
                 self._cancelled.add(call_id)
@@ -116,6 +117,7 @@ class Calls:
                 self.busy_for += self._clock.monotonic() - self._busy_since
         self._outcomes[place] = outcome
         self._states[outcome.call_id] = CallState.SETTLED
+        # Last: an empty `stops` means that the dispatch can finish, so the outcome must be set by then.
         self._stops.pop(outcome.call_id, None)
         return place
 
@@ -129,6 +131,7 @@ class Calls:
 
     def stop_all(self, reason: CallFailure) -> None:
         """Stop every call that has not settled, in emission order."""
+        # A copy: a stopped call may settle at once and remove itself.
         for call_id in list(self._stops):
             self.stop(call_id, reason)
 

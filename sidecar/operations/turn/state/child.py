@@ -138,6 +138,8 @@ class Child:
 
     def ask_for_tool(self, asked: Asked, attempt: int) -> None:
         """Note the question of a data service, unless the attempt that called the service is over."""
+        # An abandoned attempt may still receive an answer of a data service. The child must not end with a question
+        # that its running attempt did not cause.
         if attempt == self.attempts:
             self.tool_question = asked
 
@@ -209,6 +211,8 @@ class Child:
 
     def settle(self, outcome: CallOutcome, now: datetime) -> None:
         """Set the outcome, which is recorded or could not be recorded."""
+        # The log is settled first (`fail`, `wait_for_merge`) and recorded with that event; the outcome follows when the
+        # record has accepted it or has failed to.
         if self.outcome is not None or self.log.state is ExecutionState.RUNNING:
             raise IllegalTransition("settle", self.log.state)
         self.outcome, self.settled_at = outcome, now
@@ -259,6 +263,7 @@ class Child:
             self.log.failed(now, str(CallFailure.EFFECT_UNKNOWN if self.data.effects_unknown else cause))
 
     def _close(self, now: datetime, reason: str, actor: str) -> None:
+        # Read before `closed`, which replaces the state.
         integrated = self.log.state is ExecutionState.COMPLETED
         self.log.closed(now, reason, actor)
         self.integrated, self.close_reason = integrated, reason

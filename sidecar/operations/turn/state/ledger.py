@@ -95,6 +95,7 @@ class BudgetLedger:
 
     def end_delegations(self, reason: CallFailure, then: Callable[[], object]) -> None:
         """Stop every running delegation; call `then` once all have ended, or their time to be recorded is over."""
+        # A copy: a delegation that ends removes itself from `running`.
         running = list(self.running.values())
         for delegation in running:  # stop all before waiting for any, so that they end concurrently
             delegation.cancel(reason)
@@ -104,6 +105,8 @@ class BudgetLedger:
 def _call_when_ended(delegations: Sequence[Delegation], then: Callable[[], object]) -> None:
     for each in delegations:
         if not each.over.settled:
+            # One callback at a time, on the first delegation that still runs. Each settled one is passed over next
+            # time, so `then` is called once.
             each.over.on_settled(lambda _: _call_when_ended(delegations, then))
             return
     then()

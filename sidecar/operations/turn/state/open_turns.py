@@ -72,6 +72,8 @@ class EndedTurns:
             self._whole[turn.turn_id] = turn
             self._bytes[turn.turn_id] = size = text_bytes(turn)
             self.bytes += size
+        # A single turn may exceed the byte limit alone. It then loses its answers at once, and repeated requests are
+        # answered from the record.
         while len(self._whole) > self._most_whole or self.bytes > self._most_bytes:
             turn_id, older = self._whole.popitem(last=False)
             self.bytes -= self._bytes.pop(turn_id)
@@ -155,9 +157,12 @@ class Turns:
             "turns have work running; come back when some of it is done, or raise dispatch.admission.turns"
         )
         while len(self._idle) >= self.most_idle:
+            # Removed here and not by `give_up`, which only starts a task: without this, the loop would find the same
+            # turn again.
             oldest = self._idle.popitem(last=False)[1]
             if oldest.ending.closed is None:
                 self._give_up(oldest)
+        # After the admission above, which may raise: a refused turn must leave no trace.
         self._turns[turn.turn_id] = self._by_token[turn.token] = turn
         self._rest(turn)
 
@@ -169,6 +174,7 @@ class Turns:
 
     def ends_work(self, turn: Turn) -> None:
         """Note that work in a turn has ended."""
+        # `end_turn` and takeovers also count as work, so a turn is idle only if nothing that belongs to it runs.
         turn.works -= 1
         if not turn.works:
             self.working.give_back(id(turn))
@@ -188,6 +194,7 @@ class Turns:
 
     def _rest(self, turn: Turn) -> None:
         self._idle.pop(turn.turn_id, None)
+        # A forgotten turn may still have work that ends; it must not return to the idle ones.
         if turn.ending.closed is None and self._turns.get(turn.turn_id) is turn:
             turn.idle_since = self._clock.monotonic()
             self._idle[turn.turn_id] = turn
@@ -221,6 +228,7 @@ class Turns:
             SurfaceTokenExpired: too old.
         """
         claims = verify_token(token, self._keys)
+        # The turn is known, but under another token. Two tokens of one turn would be two surfaces for the same steps.
         if claims.turn_id in self._turns:
             raise SurfaceTokenExpired("the turn was bound again with other contents; use the newest token")
         if claims.expires_at <= self._clock.now():
@@ -242,6 +250,7 @@ class Turns:
         if known is not None:
             return known
         claims = self.claims_of(token)
+        # Looked up again above, because the caller waited for the cards: a concurrent request may have added the turn.
         left = claims.expires_at - self._clock.now()
         # If the clock was set back, `left` exceeds the lifetime of any turn.
         reap_at = self._clock.monotonic() + min(left, claims.expires_at - claims.bound_at).total_seconds()

@@ -1,4 +1,4 @@
-"""The connections of connector `rest`: incoming data is limited before an HTTP parser sees it.
+"""Connections to data services: incoming data is limited before an HTTP parser sees it.
 
 The parser skips any number of interim responses (1xx) and processes all headers at once, without yielding to the
 event loop. Headers are therefore passed in small slices, with a yield before each, and the number of slices is
@@ -19,7 +19,7 @@ HEAD_SLICE: Final = 4 * 1024
 
 
 class BoundedBackend(httpcore.AsyncNetworkBackend):
-    """Makes connections that are `BoundedStream`s."""
+    """Opens connections that are `BoundedStream`s."""
 
     def __init__(self) -> None:
         self._backend = httpcore.AnyIOBackend()
@@ -50,10 +50,10 @@ class BoundedStream(httpcore.AsyncNetworkStream):
         self._slice = self._room
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Return what has arrived, after the loop had a turn.
+        """Return the received bytes, after yielding to the event loop.
 
         Raises:
-            httpcore.RemoteProtocolError: the room is used up.
+            httpcore.RemoteProtocolError: more bytes were received than allowed.
         """
         if self._room <= 0:
             raise httpcore.RemoteProtocolError("the answer is longer than allowed")
@@ -73,11 +73,11 @@ class BoundedStream(httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> "BoundedStream":
-        """Return the same connection under TLS, bounded alike."""
+        """Return the same connection with TLS and the same limits."""
         return BoundedStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
 
     def get_extra_info(self, info: str) -> Any:
-        """Return what httpcore asks of a connection, such as whether it is readable."""
+        """Return a property of the connection for httpcore, such as whether it is readable."""
         return self._stream.get_extra_info(info)
 
     async def aclose(self) -> None:

@@ -1,6 +1,6 @@
-"""Exchanges the user's token for one that a data service accepts. Source: RFC 8693, section 2.
+"""Exchanges of tokens at one token endpoint, for one connector.
 
-The data service then knows the user from a token of an issuer that it trusts, and not from the sidecar's word.
+The data service then identifies the user by a token of an issuer that it trusts, and need not trust the sidecar.
 """
 
 import asyncio
@@ -16,11 +16,13 @@ from urllib.parse import quote_plus, urlencode
 import httpcore
 from msgspec import Struct
 
-from sidecar.adapters.connector_rest.endpoints import url_of
-from sidecar.adapters.connector_rest.response_reader import body_of_response
-from sidecar.adapters.connector_rest.settings import RestSettings
+from sidecar.adapters.http_client.endpoints import address_of, url_of, without_query
+from sidecar.adapters.http_client.response_body import body_of_response
+from sidecar.adapters.token_exchange.settings import TokenExchangeSettings
 from sidecar.core.decoding import DecodeError, from_ascii, from_json, from_utf8
+from sidecar.core.faults import Fault
 from sidecar.core.user_tokens import UserToken
+from sidecar.policy.protocols import EnricherCall, EnricherRefused, RefusalKind
 from subagents_tls.pools import RotatingPool
 
 GRANT: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -30,18 +32,18 @@ OK: Final = 200
 LARGEST_ANSWER: Final = 64 * 1024
 """Bytes."""
 LONGEST_TOKEN: Final = 8 * 1024
-"""Characters: it becomes a header, and services take 8 to 16 KiB of them."""
+"""The most characters of a token: it becomes a header, and services accept 8 to 16 KiB of headers."""
 MOST_KEPT: Final = 1024
-"""Tokens. Beyond them the one that was used longest ago is dropped, and exchanged again when it is needed."""
+"""The most cached tokens. Beyond it, the least recently used one is dropped, and exchanged again when it is needed."""
 MARGIN: Final = 30.0
-"""Seconds before its expiry at which a token is not used any more; of one that lives shortly, a tenth of its life."""
+"""Seconds before the expiry of a token at which it is no longer used; for a short-lived one, a tenth of its life."""
 
 Key = bytes
 """Digest of the user's token, the audience and the scope."""
 
 
 class ExchangeFailed(Exception):
-    """There is no token for the data service. The text says why, and holds nothing that the token endpoint wrote."""
+    """There is no token for the data service. The message has the cause, and no text of the token endpoint."""
 
 
 class _Answer(Struct, frozen=True):
@@ -61,7 +63,7 @@ class TokenExchange:
 
     Args:
         settings: of the connector, with a `token_endpoint`.
-        pools: the connector's connections.
+        pools: connections to the token endpoint.
         now: monotonic seconds.
         most: tokens that are kept.
 
@@ -71,7 +73,7 @@ class TokenExchange:
 
     def __init__(
         self,
-        settings: RestSettings,
+        settings: TokenExchangeSettings,
         pools: RotatingPool[httpcore.AsyncConnectionPool],
         now: Callable[[], float] = time.monotonic,
         most: int = MOST_KEPT,
@@ -84,6 +86,16 @@ class TokenExchange:
         self._kept: OrderedDict[Key, _Exchanged] = OrderedDict()
         self._running: dict[Key, asyncio.Task[_Exchanged]] = {}
 
+    async def bearer_for(self, call: EnricherCall) -> str | EnricherRefused:
+        """Return the `authorization` that proves the user to the data service, or why there is none."""
+        if call.user_token is None:
+            return EnricherRefused(RefusalKind.USER_TOKEN_GONE, sent=False)
+        try:
+            return f"Bearer {await self.token_for(call.user_token)}"
+        except ExchangeFailed as failed:
+            fault = Fault(without_query(self._endpoint), address_of(self._endpoint), str(failed))
+            return EnricherRefused(RefusalKind.EXCHANGE_FAILED, fault, sent=False)
+
     async def token_for(self, user: UserToken) -> str:
         """Return the token that the data service gets. Raises `ExchangeFailed`."""
         key = self._key(user)
@@ -94,15 +106,21 @@ class TokenExchange:
         running = self._running.get(key)
         if running is None:
             running = self._running[key] = asyncio.create_task(self._exchanged(key, self._ask(user)))
-        # The exchange is for others, too: a call that is given up must not end theirs.
-        return (await asyncio.shield(running)).token
+        try:
+            # The exchange is for others, too: a call that is given up must not end theirs.
+            return (await asyncio.shield(running)).token
+        except asyncio.CancelledError:
+            if running.cancelled() and not _being_cancelled():
+                raise ExchangeFailed("the connector is closed") from None
+            raise
 
     async def close(self) -> None:
-        """End exchanges that run, and forget all tokens."""
+        """End exchanges that run, close the connections, and forget all tokens."""
         running = list(self._running.values())
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+        await self._pools.close()
         self._kept.clear()
 
     def _key(self, user: UserToken) -> Key:
@@ -170,8 +188,13 @@ def _checked(body: bytes) -> _Answer:
     return answer
 
 
-def _client(settings: RestSettings) -> str:
-    """Return how the sidecar proves itself at the token endpoint. Source: RFC 6749, section 2.3.1."""
+def _client(settings: TokenExchangeSettings) -> str:
+    """Return the client authentication for the token endpoint. Source: RFC 6749, section 2.3.1."""
     secret = from_utf8(Path(settings.token_client_secret_file or "").read_bytes()).strip()
     pair = f"{quote_plus(settings.token_client_id or '')}:{quote_plus(secret)}"
     return f"Basic {from_ascii(b64encode(pair.encode()))}"
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

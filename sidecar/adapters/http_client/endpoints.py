@@ -28,6 +28,17 @@ def problem_with_endpoint(endpoint: str) -> str | None:
     return next((problem for problem, present in problems.items() if present), None)
 
 
+def without_query(endpoint: str) -> str:
+    """Return what of it may be shown: a query may hold a key."""
+    return endpoint.partition("?")[0]
+
+
+def address_of(endpoint: str) -> str:
+    """Return host and port."""
+    parts = urlsplit(endpoint)
+    return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
+
 def url_of(endpoint: str) -> "httpcore.URL":
     """Return a sound `endpoint` as the HTTP library takes it; the library's own parser drops `;` and what follows."""
     import httpcore  # noqa: PLC0415  the settings are read without it
