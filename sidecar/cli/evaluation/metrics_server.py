@@ -25,18 +25,19 @@ class _Server(ThreadingTCPServer):
     """The server; no `HTTPServer`, which looks up the name of its address.
 
     Args:
-        place: IP address and port.
+        host: IP address.
+        port: 0: any free one.
         text: returns the metrics; called in a thread for each request.
     """
 
     allow_reuse_address = True
     daemon_threads = True
 
-    def __init__(self, place: tuple[str, int], text: Callable[[], str]) -> None:
-        if ip_address(place[0]).version == IPV6:
+    def __init__(self, host: str, port: int, text: Callable[[], str]) -> None:
+        if ip_address(host).version == IPV6:
             self.address_family = socket.AF_INET6
         self.text = text
-        super().__init__(place, _Handler)
+        super().__init__((host, port), _Handler)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -68,7 +69,7 @@ def serving_metrics(address: str, text: Callable[[], str]) -> Iterator[str]:
     """
     host, _, port = address.rpartition(":")
     try:
-        server = _Server((str(ip_address(host.strip("[]"))), int(port)), text)
+        server = _Server(host.strip("[]"), int(port), text)
     except (ValueError, OverflowError):
         why = f"--metrics-address {address!r} is not an IP address and a port, such as 127.0.0.1:9465"
         raise CannotOperate(why, OperatorExit.NOT_ASKED) from None
