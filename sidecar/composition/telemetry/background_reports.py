@@ -19,7 +19,7 @@ from sidecar.operations.process.turn_assembly import Operations
 from sidecar.rpc.handler_guard import OnEnded
 
 if TYPE_CHECKING:
-    from sidecar.observability.loop_watchdog import Holder
+    from sidecar.operations.blocked_stack import Holder
 
 PROBLEMS_SHOWN: Final = 20
 BESIDE: Final = frozenset(
