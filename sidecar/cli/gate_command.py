@@ -58,12 +58,12 @@ def add_gate(
     app: typer.Typer, read: "Callable[[Path | None], Settings]", tools_of: Callable[[], GateTools]
 ) -> typer.Typer:
     """Add the command; return its group."""
-    group = PlainTyper(no_args_is_help=True, help="Show what gates are asked.")
+    group = PlainTyper(no_args_is_help=True, help="Show the requests to policies and gates.")
     app.add_typer(group, name="gate")
 
     @group.callback()
     def _gate() -> None:
-        """Show what gates are asked."""
+        """Show the requests to policies and gates."""
 
     @group.command()
     def ask(
@@ -81,12 +81,12 @@ def add_gate(
         ] = None,
         as_json_text: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     ) -> None:
-        """Print what a step asks its policies and gates, and what each possible answer of a gate would do.
+        """Print the requests of a step to policies and gates, and the effect of each possible answer of a gate.
 
         The lifecycle policies answer as if this operator had requested the definition's first step. No gate is
         called, and no sidecar is needed.
 
-        Exit codes: 0 printed, 2 no such definition or step, 78 wrong settings, definitions or plugins.
+        Exit codes: 0 printed; 2 unknown definition or step; 78 invalid settings, definitions or plugins.
         """
         if not simulate:
             raise _ended(NOT_SIMULATED.format(name=name), EX_USAGE)

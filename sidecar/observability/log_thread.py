@@ -56,8 +56,8 @@ class LossyQueue(logging.Handler):
         if len(self.waiting) >= self._most:
             self.lost += 1
             return
-        if not hasattr(record, "trace"):  # a line of a library
-            record.trace = LOGGED.get()
+        if not hasattr(record, "of_trace"):  # a line of a library
+            record.of_trace = LOGGED.get()
         self.waiting.append(record)
         if getattr(record, "prompt", record.levelno >= logging.ERROR):
             self.urgent.set()

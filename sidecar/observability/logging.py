@@ -66,7 +66,7 @@ class StructuredLog:
             # Not through `Logger.log`, which searches the stack for file and line; our lines do not contain them.
             record = logging.LogRecord(self._logger.name, level, "", 0, text, (), raised)
             record.event, record.fields, record.prompt = event, fields, prompt or level >= logging.ERROR
-            record.trace = LOGGED.get()
+            record.of_trace = LOGGED.get()
             self._logger.handle(record)
 
 
@@ -139,7 +139,7 @@ def _as_text(record: logging.LogRecord) -> str:
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
     """Return the fields of a line, with its trace. The line of a span has the ids of that span in its fields."""
-    trace: TraceContext = getattr(record, "trace", NO_TRACE)
+    trace: TraceContext = getattr(record, "of_trace", NO_TRACE)
     fields: dict[str, Any] = getattr(record, "fields", {})
     if not trace.traceparent or "trace_id" in fields:
         return fields

@@ -84,7 +84,7 @@ async def test_the_list_says_that_flags_are_unreachable_which_is_neither_on_nor_
         _, out, _ = await desk.say(show_list)
 
     assert "  unreachable (stale, never reached)  " in out
-    assert "\nflags of memory: unreachable (stale, never reached); the definitions they gate are not served\n" in out
+    assert "\nflag backend memory: unreachable (stale, never reached); definitions with flags in this backend" in out
 
 
 async def test_the_list_as_json_is_the_export_that_validate_refs_reads(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """A sidecar process with everything around it, for what it tells a collector and a Prometheus server."""
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -8,10 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import grpc
-import pytest
 
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY
-from sidecar.rpc.handler_guard import SENT_AT_KEY
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import dispatch_pb2_grpc
 from subagents_client.runner import Answer, DataUnavailable, Run, RunnerHost
@@ -50,15 +47,6 @@ class TelemetryChain:
             await stub.DispatchUnary(pb.DispatchUnaryRequest(dispatch=request), metadata=metadata, timeout=20)
         end = pb.EndTurnRequest(surface_token=bound.surface_token, narration="There.")
         return await stub.EndTurn(end, metadata=metadata, timeout=10)
-
-    async def late_bind(self, traceparent: str) -> None:
-        """Send a bind that has waited for too long, by what it says itself, so that it is refused and logged."""
-        sent = str(int(time.monotonic() * 1000) - 10_000)
-        secret = (BOOT_SECRET_KEY, self.sidecar.boot_secret)
-        with pytest.raises(grpc.aio.AioRpcError):
-            await dispatch_pb2_grpc.DispatchServiceStub(self.channel).BindTurn(
-                a_bind(), metadata=(secret, (SENT_AT_KEY, sent), ("traceparent", traceparent)), timeout=10
-            )
 
 
 PATIENT: Final = {"SIDECAR__DISPATCH__EPISODE_LOOKUP_TIMEOUT": "5s"}

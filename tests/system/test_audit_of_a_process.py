@@ -27,6 +27,15 @@ PRESCRIBED = [
 ]
 OURS = ["event_id", "slot", "digest", "at", "effective_at", "actor", "actor_key", "actor_role", "reason", "request_id"]
 
+OTHERS = """
+[policy.verticals.support]
+flags = "others"
+[flags.others]
+plugin = "memory"
+on = ["flag_of_another_team"]
+"""
+"""A flag that is on and that no definition mentions: a backend may have thousands of them."""
+
 
 def to_collector(port: int) -> str:
     """Return settings for a collector at a port, there or not."""
@@ -39,7 +48,7 @@ async def test_an_event_reaches_the_collector_once_although_that_was_away_and_th
     """A kill with no collector there, then SIGKILL; the next process sends it, under the id that its log line had."""
     port = await free_port()
     with place() as folder:
-        async with operated_process(folder, to_collector(port)) as bench:
+        async with operated_process(folder, to_collector(port) + OTHERS) as bench:
             assert await bench.offers("turn-1") == ["ask_shop", "ask_support"]
             await bench.killed("shop", request_id="r-kill")
             assert await bench.offers("turn-2") == ["ask_support"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from examples.ccs.faults import FaultKind
-from sidecar.observability import call_names, names, span_names
+from sidecar.observability import names, span_names
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import ROOT, place, serving, started
@@ -45,26 +45,20 @@ def is_of(turn_id: str) -> Callable[[dict[str, Any]], bool]:
 async def test_spans_hang_together_from_the_clients_to_the_data_services_and_log_lines_name_them() -> None:
     """Dispatch, attempt, data call, each below the other; `cache_meta` on the last, and its context at the service.
 
-    A line about a dispatch has its span, one about a bind or the end of a turn has the client's.
+    A line about a dispatch has its span, one about the end of a turn has the client's.
     """
     async with otlp_receiver() as collector, telemetry_chain(to(collector, "error_emit = true\n")) as chain:
-        await chain.late_bind(traceparent=SAMPLED)
         await chain.turn(1, "ask_shop", "ask_rewards", traceparent=SAMPLED)
         whole = await collector.span("invoke_workflow dispatch")
         shop = await collector.span("invoke_agent shop")
         rewards = await collector.span("invoke_agent rewards")
         tool = await collector.span("execute_tool search_offers")
         called = chain.ccs.service.calls[-1].traceparent
-        refused = await chain.sidecar.event(call_names.REFUSED_FOR_LIMIT)
         failure = await chain.sidecar.event(names.ERROR_EMIT)
         decision = await chain.sidecar.event(names.ROUTING_DECISION)
         exported = [await collector.log(names.ERROR_EMIT), await collector.log(names.ROUTING_DECISION)]
 
-    assert [traced(line) for line in (refused, failure, decision)] == [
-        (TRACE, CALLER),
-        (TRACE, whole.span_id),
-        (TRACE, CALLER),
-    ]
+    assert [traced(line) for line in (failure, decision)] == [(TRACE, whole.span_id), (TRACE, CALLER)]
     assert [(one.trace_id, one.span_id) for one in exported] == [traced(failure), traced(decision)]
     assert {one.trace_id for one in collector.spans} == {TRACE}
     assert (whole.parent, shop.parent, rewards.parent) == (CALLER, whole.span_id, whole.span_id)

@@ -29,8 +29,8 @@ SecretFile = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Maximum number of turns.")]
 EXIT_CODES = (
-    "Exit codes: 0 shown, 1 nothing of that name, 2 not understood, 69 the sidecar or its store is away, "
-    "77 the boot secret is wrong, 78 wrong settings."
+    "Exit codes: 0 shown; 1 not found; 2 invalid arguments; 69 the sidecar or its store is unavailable; "
+    "77 wrong boot secret; 78 invalid settings."
 )
 
 SettingsOf = Callable[[Path | None], "Settings"]

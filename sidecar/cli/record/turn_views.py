@@ -11,7 +11,6 @@ from sidecar.cli.output.json_output import enum_word, message_to_json
 from sidecar.cli.record.client import RecordClient, RecordExit, RecordUnavailable, SidecarAddress
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2
-from subagents_errors import CallFailure
 
 STATE_STYLE = {"ended": "green", "open": "cyan", "lost": "red"}
 
@@ -80,7 +79,7 @@ def show_turns(seeing: TurnCommands, options: TurnsOptions) -> int:
         principal=options.user,
         outcome=f"OUTCOME_{options.outcome.upper() or 'UNSPECIFIED'}",
         definition_id=options.definition,
-        reason=f"ERROR_REASON_{options.reason if options.reason in CallFailure.__members__ else 'UNSPECIFIED'}",
+        reason=f"ERROR_REASON_{options.reason if _ends_a_call(options.reason) else 'UNSPECIFIED'}",
     )
     problem = (
         _set_times(request, {"since": options.since, "until": options.until}, seeing.now())
@@ -109,6 +108,14 @@ def show_turns(seeing: TurnCommands, options: TurnsOptions) -> int:
         _say_as_of(seeing, as_of)
 
     return _seen(seeing, work)
+
+
+def _ends_a_call(reason: str) -> bool:
+    if not reason:
+        return False
+    from subagents_errors import CallFailure  # noqa: PLC0415  most lists name no reason
+
+    return reason in CallFailure.__members__
 
 
 def _set_times(request: pb.ListTurnsRequest, times: Mapping[str, str], now: datetime) -> str:

@@ -162,14 +162,14 @@ def _add_erase(
 def _list(at: Open, watch: Watch = False) -> None:
     """List all definitions with state, flags, gate verdicts, breaches, pinned turns and drift.
 
-    While the store is away: what this replica serves, marked, with exit code 3. `sidecar validate-refs
-    --rollout-export` reads the output of --json.
+    If the store is unavailable, the command shows what this replica serves, marks it, and ends with exit code 3.
+    `sidecar validate-refs --rollout-export` reads the output of --json.
     """
     raise typer.Exit(_reading().show_list(at(), watch=watch))
 
 
 def _show(at: Open, name: Slot) -> None:
-    """Show one slot and its definitions in full. While the store is away: as this replica serves it, marked."""
+    """Show one slot and its definitions in full. If the store is unavailable: what this replica serves."""
     raise typer.Exit(_reading().show_slot(at(), name))
 
 

@@ -38,7 +38,7 @@ class Status:
     """What a sidecar answered.
 
     Attributes:
-        process: the sidecar itself; it answers also while its store is away.
+        process: the sidecar itself; it answers also while its store is unavailable.
         rollouts, replicas: None: they could not be read; `problem` says why.
         steps: by slot, the row of the audit with the last step that changed who is served.
     """
@@ -188,8 +188,8 @@ def _name(each: pb.DefinitionStatus) -> str:
 def _attention(rollouts: Any) -> Iterator[TextLine]:
     for backend in rollouts.backends:
         if not backend.fresh:
-            said = "unreachable; the definitions they gate are not served"
-            yield [Part(f"attention: flags of {clean(backend.name)}: {said}", "red")]
+            said = "unreachable; definitions with flags in this backend are not served"
+            yield [Part(f"attention: flag backend {clean(backend.name)}: {said}", "red")]
     for slot in rollouts.slots:
         for each in slot.definitions:
             if each.HasField("breach") and not each.breach.acknowledged_by:

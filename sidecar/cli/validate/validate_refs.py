@@ -151,7 +151,7 @@ def rollouts_in(file: Path) -> ExportedRollouts:
         example = '{"definitions": [{"definition_id": "shop", "state": "promote"}]}'
         raise ComparisonRefused(f"{file} is not an export of rollouts, such as {example}") from None
     if replica_view:
-        raise ComparisonRefused(f"{file} is what one replica served while the store was away: export it again")
+        raise ComparisonRefused(f"{file} is what one replica served while the store was unavailable: export it again")
     pairs = [(name, pair) for name, state, pair in rows if state is not LifecycleState.ROLLBACK]
     alive = frozenset(name for name, _ in pairs)
     gated = frozenset(name for name, pair in pairs if pair != FlagPair.RETIRED)

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from sidecar.adapters.flags_embedded import EmbeddedFlags
+from sidecar.adapters.plugin_threads.threads import PluginThreads
 from sidecar.adapters.step_checks import ChosenGates, ChosenPolicies, PolicyThreads
 from sidecar.adapters.tombstones import TombstonesInMemory, opened_tombstones
 from sidecar.adapters.tombstones.file import TombstonesUnusable
@@ -89,12 +90,13 @@ async def opened_rollout(around: RolloutDependencies) -> AsyncIterator[OpenRollo
     if moved := moved_buckets():
         raise SettingsProblem(list(moved))
     recorder = MeasuringRolloutRecorder(around.metrics, around.ports.recorder.anomaly)
-    gates = ChosenGates(around.policy, around.settings.gates, recorder.anomaly)
-    policies = ChosenPolicies(around.policy, around.settings.lifecycle, recorder.anomaly)
+    making = PluginThreads(around.policy.host, recorder.anomaly)
+    gates = ChosenGates(around.policy, around.settings.gates, recorder.anomaly, making)
+    policies = ChosenPolicies(around.policy, around.settings.lifecycle, recorder.anomaly, making)
     try:
         async with (
             _tombstones(around.settings, recorder.anomaly) as tombstones,
-            opened_sinks(around.policy, around.settings, around.redactor) as sinks,
+            opened_sinks(around.policy, around.settings, around.redactor, making) as sinks,
         ):
             ports = RolloutPorts(
                 store=around.record.rollouts,

@@ -74,7 +74,7 @@ class LogSender:
         fields = from_json_by_pairs(self._redactor.clean(json.dumps(getattr(record, "fields", {}), default=str)), dict)
         made = LogRecord(
             timestamp=int(record.created * NANOSECONDS),
-            context=set_span_in_context(remote(getattr(record, "trace", NO_TRACE)), Context()),
+            context=set_span_in_context(remote(getattr(record, "of_trace", NO_TRACE)), Context()),
             severity_number=SEVERITY.get(record.levelno, SeverityNumber.UNSPECIFIED),
             severity_text=record.levelname,
             body=self._redactor.clean(record.getMessage()),

@@ -204,9 +204,9 @@ def _age(backend: pb.BackendStatus) -> str:
 
 def _backend(backend: pb.BackendStatus) -> TextLine:
     if backend.fresh:
-        return [Part(f"flags of {clean(backend.name)}: {_age(backend)} old", "dim")]
-    text = f"flags of {clean(backend.name)}: unreachable ({_age(backend)}); the definitions they gate are not served"
-    return [Part(text, "red")]
+        return [Part(f"flag backend {clean(backend.name)}: values are {_age(backend)} old", "dim")]
+    effect = "definitions with flags in this backend are not served"
+    return [Part(f"flag backend {clean(backend.name)}: unreachable ({_age(backend)}); {effect}", "red")]
 
 
 def _breach(each: pb.DefinitionStatus) -> str:

@@ -113,6 +113,8 @@ class WatchDecommissions:
         """Check once. Each overdue decommission causes at most one warning a day."""
         now = self._clock.now()
         late = {facts.digest: (facts, record) for facts, record in self._all() if record.overdue(now)}
+        # Definitions that are no longer overdue are forgotten: a decommission that becomes overdue again is reported at
+        # once.
         self._warned = {digest: at for digest, at in self._warned.items() if digest in late}
         for digest, (facts, record) in late.items():
             if digest in self._warned and now - self._warned[digest] < AGAIN_AFTER:
