@@ -126,6 +126,8 @@ class WatchDecommissions:
         """Check once. Each overdue decommission causes at most one warning a day, and one row of the audit."""
         now = self._clock.now()
         late = {facts.digest: (rollout, facts, record) for rollout, facts, record in self._all() if record.overdue(now)}
+        # Definitions that are no longer overdue are forgotten: a decommission that becomes overdue again is reported at
+        # once.
         self._warned = {digest: at for digest, at in self._warned.items() if digest in late}
         for digest, (rollout, facts, record) in late.items():
             dates = f"begun {record.began_at:%Y-%m-%d}, due {record.due_at:%Y-%m-%d}"
