@@ -26,6 +26,10 @@ FORM: Final = re.compile(
 STATUS: Final = re.compile(r" Status: ([A-Z_]+)\.")
 AXIS: Final = re.compile(r" Axis ([12])\.")
 SYMPTOMS: Final = "troubleshooting.md"
+SYMPTOM: Final = re.compile(
+    r"^\| (?P<names>.*`[A-Z_]+`.*) \| \[(?P<title>[^]]+)\]\((?P<anchor>#[\w-]+)\) \|$", re.MULTILINE
+)
+"""A row of the table at its beginning that names reasons."""
 HEAD: Final = f"""# Errors
 
 Made from [`error_reason.proto`](../proto/subagents/errors/v1/error_reason.proto) by
@@ -79,9 +83,9 @@ def reasons(files: list[FileDescriptorProto]) -> Iterator[Reason]:
 
 def page(files: list[FileDescriptorProto]) -> str:
     """Return the text of the page."""
-    every = list(reasons(files))
+    every, told = list(reasons(files)), symptoms()
     lines = [HEAD, "## Failed RPCs", "", "| reason | number | status | meaning | seen by | repeat | what to do |"]
-    lines += ["|---|---|---|---|---|---|---|", *(_row(each) for each in every if not each.of_a_call), ""]
+    lines += ["|---|---|---|---|---|---|---|", *(_row(each, told) for each in every if not each.of_a_call), ""]
     lines += [
         "## Outcomes of one call",
         "",
@@ -89,7 +93,7 @@ def page(files: list[FileDescriptorProto]) -> str:
     ]
     lines += ["`INTERNAL`, above, is also an outcome (axis 1).", ""]
     lines += ["| reason | number | axis | meaning | seen by | repeat | what to do |", "|---|---|---|---|---|---|---|"]
-    return "\n".join([*lines, *(_row(each) for each in every if each.of_a_call)]) + "\n"
+    return "\n".join([*lines, *(_row(each, told) for each in every if each.of_a_call)]) + "\n"
 
 
 def _of(enum: EnumDescriptorProto, comments: Mapping[int, str]) -> Iterator[Reason]:
@@ -115,14 +119,23 @@ def _of(enum: EnumDescriptorProto, comments: Mapping[int, str]) -> Iterator[Reas
         )
 
 
-def _row(reason: Reason) -> str:
+def symptoms() -> Mapping[str, str]:
+    """Return links to the sections of the troubleshooting page, by the reason that leads there."""
+    rows = SYMPTOM.finditer((PAGE.parent / SYMPTOMS).read_text("utf-8"))
+    return {
+        name: f" See [{row['title'][0].lower()}{row['title'][1:]}]({SYMPTOMS}{row['anchor']})."
+        for row in rows
+        for name in re.findall(r"`([A-Z_]+)`", row["names"])
+    }
+
+
+def _row(reason: Reason, links: Mapping[str, str]) -> str:
     kind = reason.kind and f"`{reason.kind}`" if reason.error else reason.kind
     todo = reason.todo[0].upper() + reason.todo[1:] if reason.todo[0] != "`" else reason.todo
     meaning = reason.meaning[0].upper() + reason.meaning[1:]
     cells = [f'<a id="{reason.name.lower()}"></a>`{reason.name}`', str(reason.number), kind, meaning]
-    return (
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in [*cells, reason.seen, reason.repeat, f"{todo}."]) + " |"
-    )
+    cells += [reason.seen, reason.repeat, f"{todo}.{links.get(reason.name, '')}"]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def main() -> int:

@@ -139,14 +139,14 @@ async def record(manifest: Path) -> None:
 
 
 def measured(lines: Sequence[str], slot: str) -> Sequence[str]:
-    """Return of what `sidecar eval run --record` printed: a sub-agent's row in words, what falls short, and the end."""
+    """Return an excerpt of the output of `sidecar eval run --record`: a sub-agent's row, missed thresholds, the end."""
     rows = [re.split(r"\s*[│┃]\s*", line.strip())[1:-1] for line in lines if line.strip().startswith(("│", "┃"))]
     names = next(iter(rows), [])
     of_slot = [row for row in rows if row[:1] == [slot]]
     told = [", ".join(f"{name} {value}" for name, value in zip(names[1:5], row[1:5], strict=True)) for row in of_slot]
     return [
         *(f"{slot}: {one}" for one in told),
-        *(line for line in lines if line.startswith("falls short")),
+        *(line for line in lines if line.startswith("threshold not met")),
         *lines[-2:],
     ]
 

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Digest
-from sidecar.policy.factory import make_connector, make_runner
+from sidecar.policy.factory import IN_PLACE, Making, make_connector, make_runner
 from sidecar.policy.kinds import PLUGIN
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.protocols import (
@@ -88,6 +88,7 @@ class ChosenRunners:
         settings: of each runner, by its name.
         targets: addresses of hosts.
         gateways: addresses of the tool gateway for hosts.
+        making: makes runners.
     """
 
     def __init__(
@@ -96,8 +97,10 @@ class ChosenRunners:
         settings: Mapping[str, Mapping[str, Any]],
         targets: TargetMap,
         gateways: GatewayAddresses,
+        making: Making = IN_PLACE,
     ) -> None:
         self._policy = policy
+        self._making = making
         self._settings = settings
         self._targets = targets
         self._gateways = gateways
@@ -132,7 +135,8 @@ class ChosenRunners:
         gateway = self._gateways.for_host_of(card, at, over_tls="ca_file" in settings)
         key = (spec.name, target, gateway)
         if key not in self._made:
-            self._made[key] = make_runner(spec, RunnerConfig(settings, target, gateway))
+            config = RunnerConfig(settings, target, gateway)
+            self._made[key] = self._making.runner(spec, lambda: make_runner(spec, config), target or spec.name)
         return self._made[key]
 
     async def close(self, close_one: CloseOne) -> None:
@@ -147,11 +151,23 @@ def exchanging_connectors(policy: PolicyMap, settings: Mapping[str, Mapping[str,
 
 
 class ChosenConnectors:
-    """The port `Connectors`."""
+    """The port `Connectors`.
 
-    def __init__(self, policy: PolicyMap, settings: Mapping[str, Mapping[str, Any]]) -> None:
+    Args:
+        policy: selects connectors by vertical.
+        settings: of each connector, by its name.
+        making: makes connectors.
+    """
+
+    def __init__(
+        self,
+        policy: PolicyMap,
+        settings: Mapping[str, Mapping[str, Any]],
+        making: Making = IN_PLACE,
+    ) -> None:
         self._policy = policy
         self._settings = settings
+        self._making = making
         self._made: dict[str, Connector] = {}
 
     def connector_for(self, card: Card, tool_id: str) -> Connector:
@@ -170,7 +186,8 @@ class ChosenConnectors:
             with suppress(PluginProblem):  # the first call that needs the connector gets the error
                 spec = self._policy.connector(card.definition.vertical, tool.connector, f"tools.{tool.id}.connector")
                 if spec.name not in self._made:
-                    await self._warmed_up(spec)
+                    if self._policy.host.is_own(spec):  # others have threads of their own
+                        await self._warmed_up(spec)
                     self._connector(spec)
 
     async def _warmed_up(self, spec: ConnectorSpec) -> None:
@@ -182,7 +199,11 @@ class ChosenConnectors:
 
     def _connector(self, spec: ConnectorSpec) -> Connector:
         if spec.name not in self._made:
-            self._made[spec.name] = make_connector(spec, self._settings.get(spec.name, {}))
+            section = self._settings.get(spec.name, {})
+            needs_user_token = bool(spec.needs_user_token and spec.needs_user_token(section))
+            self._made[spec.name] = self._making.connector(
+                spec, lambda: make_connector(spec, section), needs_user_token=needs_user_token
+            )
         return self._made[spec.name]
 
     async def close(self, close_one: CloseOne) -> None:

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any, Final, Never
 
 from sidecar.core.identifiers import Vertical
-from sidecar.policy.factory import make_gate_client, make_lifecycle_policy
+from sidecar.policy.factory import IN_PLACE, Making, make_gate_client, make_lifecycle_policy
 from sidecar.policy.lifecycle import (
     GateAnswer,
     GateClient,
@@ -53,7 +53,7 @@ class BrokenGate:
 
 
 class GuardedGate:
-    """Calls a client so that the call can be abandoned, unless the client blocks the event loop.
+    """Calls a client so that the call can be abandoned.
 
     Args:
         name: of the client, for operators.
@@ -196,11 +196,13 @@ class ChosenGates:
         policy: the plugins of each vertical.
         sections: `[gates]`.
         on_problem: receives each client that could not be created.
+        making: makes them.
     """
 
-    def __init__(self, policy: PolicyMap, sections: Sections, on_problem: OnProblem) -> None:
+    def __init__(self, policy: PolicyMap, sections: Sections, on_problem: OnProblem, making: Making = IN_PLACE) -> None:
         self._sections = sections
         self._on_problem = on_problem
+        self._making = making
         self._all: list[GateClient] = []
         self._default = self._made_for(policy.default)
         self._verticals = {vertical: self._made_for(plugins) for vertical, plugins in policy.verticals.items()}
@@ -221,7 +223,8 @@ class ChosenGates:
 
     def _made(self, spec: GateClientSpec) -> GateClient:
         try:
-            return GuardedGate(spec.name, make_gate_client(spec, self._sections.get(spec.name, {})))
+            section = self._sections.get(spec.name, {})
+            return GuardedGate(spec.name, self._making.made(spec, lambda: make_gate_client(spec, section)))
         except PluginProblem as problem:
             self._on_problem("gate_client_broken", f"{spec.name}: {problem}")
             return BrokenGate(problem.what)
@@ -234,11 +237,13 @@ class ChosenPolicies:
         policy: the plugins of each vertical.
         sections: `[lifecycle]`.
         on_problem: receives each policy that could not be created.
+        making: makes them.
     """
 
-    def __init__(self, policy: PolicyMap, sections: Sections, on_problem: OnProblem) -> None:
+    def __init__(self, policy: PolicyMap, sections: Sections, on_problem: OnProblem, making: Making = IN_PLACE) -> None:
         self._sections = sections
         self._on_problem = on_problem
+        self._making = making
         self._default = self._made_for(policy.default)
         self._verticals = {vertical: self._made_for(plugins) for vertical, plugins in policy.verticals.items()}
 
@@ -251,7 +256,8 @@ class ChosenPolicies:
 
     def _made(self, spec: LifecyclePolicySpec) -> LifecyclePolicy:
         try:
-            return make_lifecycle_policy(spec, self._sections.get(spec.name, {}))
+            section = self._sections.get(spec.name, {})
+            return self._making.made(spec, lambda: make_lifecycle_policy(spec, section))
         except PluginProblem as problem:
             self._on_problem("policy_broken", f"{spec.name}: {problem}")
             return BrokenPolicy(problem.what)

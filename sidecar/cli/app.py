@@ -41,24 +41,24 @@ class Commands:
     """The operations that the commands call.
 
     Attributes:
-        read_settings: from a file and the environment; raises `SettingsProblem`.
+        read_settings: reads the settings from a file and the environment; raises `SettingsProblem`.
         serve: runs the sidecar; returns its exit code.
         load: reads the definitions below a folder.
-        plugin_tools: what `plugins` does its work with.
+        plugin_tools: the operations of `plugins`.
         replay: replays a turn; returns the exit code.
-        verify_log: what `verify-log` does its work with.
+        verify_log: the operations of `verify-log`.
         conversations: opens the episode memory that the settings choose.
         migrate: brings the schema of the record up to date.
         back_up: copies the record.
         state_restored: states that a backup was restored.
         rebuild_projection: derives the rows of lists anew.
-        compare: reads a configuration and what it is compared with.
-        token_tools: what `token` does its work with.
-        environment: what `subagent` need not be told with every command.
+        compare: reads a configuration and the base that it is compared with.
+        token_tools: the operations of `token`.
+        environment: the defaults of `subagent` from the environment.
         checkouts: reads checkouts of the configuration repository.
         erase_offline: erases the content of a user in a record that no sidecar has open.
-        examine: returns what examines a deployment.
-        gate_tools: what `gate` does its work with.
+        examine: returns the checks of `doctor`.
+        gate_tools: the operations of `gate`.
         requested: the name of the command that was typed, below `subagent` if it is one of these.
     """
 
@@ -87,8 +87,8 @@ def make_app(commands: Commands, words: Sequence[str] = ()) -> typer.Typer:
     """Return the command line.
 
     Args:
-        commands: what its commands do their work with.
-        words: the arguments; if they begin with the name of a command, only that command is there.
+        commands: the operations that the commands call.
+        words: the arguments; if they begin with the name of a command, only that command is added.
     """
     first, second = (*words, "", "")[:2]
     if words:
@@ -135,7 +135,7 @@ def _add_serving(app: typer.Typer, commands: Commands) -> None:
 
     @app.command(name="health")
     def ask_health(config: Config = None) -> None:
-        """Ask the running sidecar whether it takes turns."""
+        """Ask the running sidecar whether it accepts turns."""
         from sidecar.cli.health import PATIENCE, health  # noqa: PLC0415  only this command needs it
 
         raise typer.Exit(health(_settings(commands, config).server.ops_address, PATIENCE, sys.stdout))
@@ -196,8 +196,7 @@ def _add_token(app: typer.Typer, commands: Commands) -> None:
 
 
 def _add_subagent(app: typer.Typer, commands: Commands) -> None:
-    from sidecar.cli.init.new_command import add_new  # noqa: PLC0415  the same holds
-    from sidecar.cli.subagent.command import add_subagent  # noqa: PLC0415  the same holds
+    from sidecar.cli.subagent.command import add_subagent, names_in  # noqa: PLC0415  the same holds
 
     group = add_subagent(
         app,
@@ -207,7 +206,10 @@ def _add_subagent(app: typer.Typer, commands: Commands) -> None:
         commands.erase_offline,
         commands.requested,
     )
-    add_new(group, commands.load)
+    if commands.requested not in names_in(group, app):
+        from sidecar.cli.init.new_command import add_new  # noqa: PLC0415  the same holds
+
+        add_new(group, commands.load)
 
 
 def _add_evaluation(app: typer.Typer, commands: Commands) -> None:
@@ -282,7 +284,7 @@ GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]]
     ("replay",): _add_replay,
     ("completion",): _add_completion,
 }
-"""The commands that each of them adds, in the order in which `--help` shows them."""
+"""The commands of each group, in the order in which `--help` shows them."""
 
 
 def _settings(commands: Commands, config: Path | None) -> "Settings":

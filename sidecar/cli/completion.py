@@ -1,4 +1,4 @@
-"""`sidecar completion`: what makes a shell complete commands and options. Typer has the scripts and the answers."""
+"""`sidecar completion`: prints the script with which a shell completes commands and options. Typer provides it."""
 
 from enum import StrEnum, unique
 from typing import Annotated, Final
@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 VARIABLE: Final = "_SIDECAR_COMPLETE"
-"""With it, a shell asks for completions."""
+"""The variable with which a shell requests completions."""
 PROGRAM: Final = "sidecar"
 
 
@@ -25,14 +25,14 @@ def add_completion(app: typer.Typer) -> None:
 
 
 def answer_shells() -> None:
-    """Have Typer answer when a shell asks; it does this by itself only for its own options."""
+    """Let Typer answer requests for completions; by default it does so only with its own options."""
     from typer.completion import completion_init  # type: ignore[attr-defined]  # noqa: PLC0415  it has no public name
 
     completion_init()
 
 
 def _completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
-    """Print what makes a shell complete commands and options.
+    """Print the script with which a shell completes commands and options.
 
     bash and zsh: source <(sidecar completion bash). fish: sidecar completion fish | source
     """

@@ -1,4 +1,4 @@
-"""`sidecar console`: the command. Everything heavy waits until it runs."""
+"""`sidecar console`: the command. Heavy imports wait until it runs."""
 
 from pathlib import Path
 from typing import Annotated, Any, Final

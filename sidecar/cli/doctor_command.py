@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Examine = Callable[["Settings", float], Iterator["Finding"]]
 SIGNS: Final = {"ok": "ok", "warning": "warning", "error": "ERROR"}
-"""By level; an error is found when a page scrolls by."""
+"""Marks by level; the mark of an error stands out in long output."""
 
 
 def add_doctor(app: typer.Typer, read: Callable[[Path | None], "Settings"], examine: Callable[[], Examine]) -> None:
@@ -31,11 +31,11 @@ def add_doctor(app: typer.Typer, read: Callable[[Path | None], "Settings"], exam
             typer.Option(min=1, max=60, help="Time limit per host, service or database, in seconds."),
         ] = 2,
     ) -> None:
-        """Examine settings, definitions, plugins, files, record, and everything the sidecar talks to; change nothing.
+        """Check settings, definitions, plugins, files, the record, and all connections of the sidecar; change nothing.
 
         Run it before a start, or beside the running sidecar.
 
-        Exit codes: 0 nothing is wrong (warnings may be there), 1 there are errors, 78 wrong settings.
+        Exit codes: 0 no errors (warnings are possible), 1 errors, 78 wrong settings.
         """
         settings = read(config)
         found = examine()(settings, timeout)

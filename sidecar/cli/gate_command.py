@@ -58,12 +58,12 @@ def add_gate(
     app: typer.Typer, read: "Callable[[Path | None], Settings]", tools_of: Callable[[], GateTools]
 ) -> typer.Typer:
     """Add the command; return its group."""
-    group = PlainTyper(no_args_is_help=True, help="Show what gates are asked.")
+    group = PlainTyper(no_args_is_help=True, help="Show the requests to policies and gates.")
     app.add_typer(group, name="gate")
 
     @group.callback()
     def _gate() -> None:
-        """Show what gates are asked."""
+        """Show the requests to policies and gates."""
 
     @group.command()
     def ask(
@@ -81,12 +81,12 @@ def add_gate(
         ] = None,
         as_json_text: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     ) -> None:
-        """Print what a step asks its policies and gates, and what each possible answer of a gate would do.
+        """Print the requests of a step to policies and gates, and the effect of each possible answer of a gate.
 
         The lifecycle policies answer as if this operator had requested the definition's first step. No gate is
         called, and no sidecar is needed.
 
-        Exit codes: 0 printed, 2 no such definition or step, 78 wrong settings, definitions or plugins.
+        Exit codes: 0 printed; 2 unknown definition or step; 78 invalid settings, definitions or plugins.
         """
         if not simulate:
             raise _ended(NOT_SIMULATED.format(name=name), EX_USAGE)
@@ -152,10 +152,10 @@ def _text(simulated: dict[str, Any]) -> str:
     question, client = simulated["question"], simulated["client"]
     before, to = question["from_ramp"], question["to_ramp"]
     step = "promotion" if before == to else f"ramp {percent(before)} -> {percent(to)}"
-    asked = f"gate client {client}" if client else "NO gate client: the step is held; set `policy.default.gates`"
-    lines = [f"{question['gate']} of {question['definition_id']}, {step}, asks: {asked}"]
+    asked = f"gate client {client}" if client else "NO gate client, so the step is held: set `policy.default.gates`"
+    lines = [f"{question['gate']} of {question['definition_id']}, {step}, asks {asked}"]
     lines += [f"  {name}: {value}" for name, value in question.items()]
-    lines += [f"an answer must repeat {', '.join(simulated['answer_repeats'])}, and say when it expires"]
+    lines += [f"an answer must repeat {', '.join(simulated['answer_repeats'])}, and contain an expiry time"]
     cells = [COLUMNS, *(_cells(each) for each in simulated["answers"])]
     widths = [max(len(row[column]) for row in cells) for column in range(len(COLUMNS))]
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]

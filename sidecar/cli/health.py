@@ -1,4 +1,4 @@
-"""`sidecar health`: asks the running sidecar whether it accepts turns; for health checks of images and for people.
+"""`sidecar health`: asks the running sidecar whether it accepts turns; for operators and for health checks of images.
 
 Imports as little as possible: see `sidecar/entry.py`.
 """
@@ -13,26 +13,26 @@ READY: Final = 0
 NOT_READY: Final = 1
 REQUEST: Final = b"GET /readyz HTTP/1.1\r\nhost: %s\r\nconnection: close\r\n\r\n"
 LONGEST_ANSWER: Final = 2048
-"""Bytes of the answer that are read, its headers included."""
+"""The most bytes of the answer that are read, including its headers."""
 PATIENCE: Final = 2.0
-"""Seconds for each step of asking."""
+"""Time limit of each network operation, in seconds."""
 OPS_ADDRESS: Final = "127.0.0.1:9464"
-"""What `server.ops_address` is by default."""
+"""The default of `server.ops_address`."""
 OF_ALL: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  asked, not bound
-"""Where a listener on all addresses is asked: not every system connects to the address that means all."""
+"""The address for a listener on all addresses: not every system can connect to the wildcard address."""
 VARIABLE: Final = "SIDECAR__SERVER__OPS_ADDRESS"
 
 
 def health_alone(arguments: Sequence[str], variables: Mapping[str, str], out: TextIO) -> int | None:
-    """Answer `health [--config FILE]`, without looking at any other setting than where to ask.
+    """Run `health [--config FILE]`. Of the settings, only `server.ops_address` is read.
 
     Args:
         arguments: of the command line, without the program's name.
         variables: the environment.
-        out: where to print.
+        out: the output.
 
     Returns:
-        The exit code; None: this is another command, or the whole command line has to say what is wrong.
+        The exit code; None: this is another command, or an error that only the complete command line can report.
     """
     match arguments:
         case ["health"]:
@@ -47,15 +47,15 @@ def health_alone(arguments: Sequence[str], variables: Mapping[str, str], out: Te
 
 
 def health(ops_address: str, patience: float, out: TextIO) -> int:
-    """Print what the sidecar answers.
+    """Print the answer of the sidecar.
 
     Args:
         ops_address: `server.ops_address` of its settings, e.g. `127.0.0.1:9464`.
-        patience: longest wait in seconds for each step of asking.
-        out: where to print.
+        patience: time limit of each network operation, in seconds.
+        out: the output.
 
     Returns:
-        The exit code: 0 if it is ready; 1 if it says no, or does not answer.
+        The exit code: 0 if the sidecar is ready; 1 if it is not, or does not answer.
     """
     try:
         status, said = answer_of(ops_address, patience)
@@ -68,7 +68,7 @@ def health(ops_address: str, patience: float, out: TextIO) -> int:
 
 
 def answer_of(ops_address: str, patience: float) -> tuple[int, str]:
-    """Return status and body of what `/readyz` answers. Raises `OSError`, or `ValueError` if the answer is no HTTP."""
+    """Return status and body of the answer of `/readyz`. Raises `OSError`, or `ValueError` if it is not HTTP."""
     host, _, port = ops_address.rpartition(":")
     host = host.strip("[]")
     answer = b""
@@ -79,12 +79,12 @@ def answer_of(ops_address: str, patience: float) -> tuple[int, str]:
     head, _, body = answer.partition(b"\r\n\r\n")
     version, _, rest = head.partition(b" ")
     if not version.startswith(b"HTTP/1.") or not rest[:3].isdigit():
-        raise ValueError("what answers there speaks no HTTP")
+        raise ValueError("the answer is not HTTP")
     return int(rest[:3]), body.decode("utf-8", "replace").strip()
 
 
 def _address(file: str | None, variables: Mapping[str, str]) -> str | None:
-    """Return what the variable says, or the file, or the default; None: the file cannot be used."""
+    """Return the address from the variable, the file or the default, in this order; None: the file cannot be used."""
     said = [value for name, value in variables.items() if name.upper() == VARIABLE]
     if said:
         return said[0] if len(said) == 1 else None

@@ -11,18 +11,18 @@ from sidecar.policy.problems import EX_CONFIG
 
 GROUP: Final = "sidecar.commands"
 ANYTHING: Final = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-"""Options are the command's own to understand, `--help` too."""
+"""All arguments are passed to the command, `--help` included."""
 Main = Callable[[Sequence[str]], int]
-"""What an entry point of the group names: takes the words after the command's name, returns the exit code."""
+"""The object of an entry point: takes the arguments after the command's name, returns the exit code."""
 
 
 def add_installed_commands(app: typer.Typer, installed: Iterable[EntryPoint] | None = None) -> None:
     """Add each installed command by its name; its code is imported only when it is called.
 
-    A name that is taken keeps its first command, in the order of names of distributions.
+    If several distributions offer a command of the same name, the first one in the order of their names is added.
 
     Args:
-        app: the command line, complete but for these: the sidecar's own commands cannot be replaced.
+        app: the command line with all of the sidecar's own commands, which cannot be replaced.
         installed: entry points; None: those of this environment.
     """
     found = entry_points(group=GROUP) if installed is None else installed

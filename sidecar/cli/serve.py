@@ -1,4 +1,4 @@
-"""`sidecar serve` without the rest of the command line, which is a tenth of the cost of a start.
+"""`sidecar serve` without the rest of the command line, which would take a tenth of the time of a start.
 
 See `sidecar/entry.py`.
 """
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sidecar.settings import Settings, SettingsProblem
 
 EX_CONFIG: Final = 78
-"""As `sidecar.policy.problems` has it."""
+"""The same as in `sidecar.policy.problems`."""
 
 
 def serve_alone(
@@ -20,16 +20,16 @@ def serve_alone(
     serve: "Callable[[Settings], int]",
     err: TextIO,
 ) -> int | None:
-    """Carry out `serve [--config FILE]`.
+    """Run `serve [--config FILE]`.
 
     Args:
         arguments: of the command line, without the program's name.
-        read_settings: from a file and the environment; raises `SettingsProblem`.
+        read_settings: reads the settings from a file and the environment; raises `SettingsProblem`.
         serve: runs the sidecar; returns its exit code.
-        err: where to say what is wrong with the settings.
+        err: receives the problems of the settings.
 
     Returns:
-        The exit code; None: this is another command, or the whole command line has to say what is wrong.
+        The exit code; None: this is another command, or an error that only the complete command line can report.
     """
     match arguments:
         case ["serve"]:

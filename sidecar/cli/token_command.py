@@ -30,12 +30,12 @@ class TokenTools(NamedTuple):
     """The operations that the commands call.
 
     Attributes:
-        signer: opens a private key; makes one, with its public half beside it, where there is none and the second
-            argument is true. Raises `KeyUnusable`.
+        signer: opens a private key. If there is none and the second argument is true, it creates one, with the public
+            key beside it. Raises `KeyUnusable`.
         now: the wall clock.
-        new_id: makes an id that no other token has.
-        limits: by settings of a sidecar and the id of a key, what that sidecar takes the key for; None: it does not
-            know the key. Raises `KeyUnusable`.
+        new_id: returns a unique id for a token.
+        limits: returns for which roles and subjects a sidecar with these settings accepts a key; None: it does not know
+            the key. Raises `KeyUnusable`.
     """
 
     signer: Callable[[Path, bool], "CheckpointSigner"]
@@ -58,9 +58,9 @@ def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
 
     @group.command()
     def key(file: Key) -> None:
-        """Make a key, unless it is there; print its id. The public half is written beside it, for `operators.keys`.
+        """Create a key, unless it exists; print its id. The public key is written beside it, for `operators.keys`.
 
-        Exit codes: 0 done, 78 the key cannot be made or read.
+        Exit codes: 0 done, 78 the key cannot be created or read.
         """
         typer.echo(_signer(tools_of(), file, make=True).key_id)
 
@@ -75,7 +75,7 @@ def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
     ) -> None:
         """Print a role token for metadata `x-subagents-role-token`.
 
-        Exit codes: 0 done, 64 it cannot be minted so, 78 the key or the settings cannot be read.
+        Exit codes: 0 done, 64 the options are not valid together, 78 the key or the settings cannot be read.
         """
         tools = tools_of()
         signer = _signer(tools, file, make=False)
@@ -126,5 +126,5 @@ def _refuse_beyond_limits(tools: TokenTools, config: Path, key_id: str, role: Ro
 def _length(text: str) -> timedelta:
     found = LENGTH.match(text)
     if found is None:
-        raise ValueError(f"--for {text[:20]!r} is no length of time; write e.g. 90s, 15m or 1h")
+        raise ValueError(f"--for {text[:20]!r} is not a duration; write e.g. 90s, 15m or 1h")
     return timedelta(seconds=int(found[1]) * UNITS[found[2]])

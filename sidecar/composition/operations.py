@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
 from sidecar.adapters.definitions_directory.source import DefinitionsSource
 from sidecar.adapters.flags_embedded import kept_in
+from sidecar.adapters.plugin_threads.threads import PluginThreads
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, GatewayAddresses, TargetMap, exchanging_connectors
 from sidecar.adapters.system import OffLoop, closed
 from sidecar.composition.checked_policy import checked_policy
@@ -148,6 +150,7 @@ async def joined_operations(
     operations = assemble(rules, keys, ports)
     joined.append(operations)
     show_process(parts.metrics, parts.readiness, operations, ports.flags)
+    parts.readiness.watch(rollout.audit_problems)
     plans, more = (
         _for_operators(parts, operations, rollout, record, policy) if settings.operators.configured else ((), ())
     )
@@ -213,9 +216,10 @@ async def _ports(
     parts: Components, policy: PolicyMap, record: OpenRecord, definitions: DefinitionsSource, opened: AsyncExitStack
 ) -> tuple[Ports, list[Loop]]:
     """Create all dependencies of the operations; also return their background loops."""
-    settings, replaced = parts.settings, parts.replaced
+    settings, replaced, anomaly = parts.settings, parts.replaced, parts.recorder.anomaly
     specs = [kept_in(record.rollouts, spec) for spec in policy.flag_backends]
-    backends = {spec.name: make_flag_backend(spec, settings.flags.get(spec.name, {})) for spec in specs}
+    making, of = PluginThreads(policy.host, anomaly), settings.flags
+    backends = {each.name: making.made(each, partial(make_flag_backend, each, of.get(each.name, {}))) for each in specs}
     for backend in backends.values():
         opened.push_async_callback(closed, backend.close)
     calls = PluginCalls(parts.tasks, hung_reports(parts.recorder))
@@ -223,11 +227,11 @@ async def _ports(
         backends, policy.flag_routes, replaced.clock, flag_timing(settings), FlagReports().changed, calls
     )
     targets = TargetMap(settings.targets.slots, settings.targets.verticals)
-    runners = ChosenRunners(policy, settings.runners, targets, _gateways(settings))
+    runners = ChosenRunners(policy, settings.runners, targets, _gateways(settings), making)
     opened.push_async_callback(runners.close, closed)
-    connectors = ChosenConnectors(policy, settings.connectors)
+    connectors = ChosenConnectors(policy, settings.connectors, making)
     opened.push_async_callback(connectors.close, closed)
-    memory = await open_memory(policy, settings, parts.redactor)
+    memory = await open_memory(policy, settings, parts.redactor, anomaly)
     opened.push_async_callback(closed, memory.close)
     off_loop = OffLoop()
     opened.callback(off_loop.close)

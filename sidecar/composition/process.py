@@ -48,6 +48,7 @@ def run(settings: Settings) -> int:
     problem: BaseException
     with logging_to(standard_error(), settings.log.format, settings.log.level, redactor) as log:
         try:
+            # Before any secret is read.
             if not settings.server.allow_debugging and not close_memory():
                 raise SettingsProblem(["server.allow_debugging: the system refuses to close the memory; set it"])
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -59,12 +60,14 @@ def run(settings: Settings) -> int:
             return ExitCode.INTERNAL
         else:
             return ExitCode.OK
+    # After the log is closed, so that this line is the last one. It is cleaned, because a problem may quote a setting.
     sys.stderr.write(redactor.clean(f"the sidecar cannot start:\n{problem}\n"))
     return ExitCode.UNAVAILABLE if isinstance(problem, AddressInUse) else ExitCode.CONFIGURATION
 
 
 async def _serve(settings: Settings, redactor: Redactor, log: LossyQueue) -> None:
     signals = StopSignals()
+    # Around the start as well: a signal during a slow start must lead to an orderly stop, not to a killed process.
     with signals.caught():
         async with running_sidecar(settings, redactor) as sidecar:
             show_lost_lines(sidecar.metrics, log)

@@ -45,7 +45,7 @@ from sidecar.rpc.handler_guard import HandlerContext, ServingRules
 from sidecar.rpc.health import Health
 from sidecar.rpc.in_flight import InFlight
 from sidecar.rpc.listeners import ListenerPlan, listening
-from sidecar.rpc.ops_http import OpsHttp
+from sidecar.rpc.ops_http import OpsHttp, reserved
 from sidecar.settings import Settings, SettingsProblem
 
 LAST_TASKS_SECONDS: Final = 1.0
@@ -101,9 +101,11 @@ async def running_sidecar(
         parts = _parts(settings, redactor or Redactor(), replaced or Overrides(), set_health)
         # The order of opening is the reverse order of closing: first the listeners close, then the exporters send the
         # last spans (`ending`), then tasks end, and last the record closes, because tasks may still write to it.
+        place = opened.enter_context(reserved(settings.server.ops_address))  # a port in use is told before work begins
         record = await opened.enter_async_context(_record(parts))
         opened.push_async_callback(parts.tasks.close, LAST_TASKS_SECONDS)
         ending = await opened.enter_async_context(AsyncExitStack())
+        # Before any object is built that could log it: the redactor must know the secret first.
         boot_secret = _boot_secret(parts)
         interceptors = parts.telemetry.interceptors(opened)
         operations, plans, loops = await joined_operations(parts, record, boot_secret, opened)
@@ -111,9 +113,10 @@ async def running_sidecar(
         for plan in plans:
             serving = listening(plan, context, settings.server.limits, interceptors)
             healths.append(await opened.enter_async_context(serving))
+        # After the gRPC listeners: a scrape of a process that cannot serve would be misleading.
         metrics = RecentMetrics(parts.metrics, parts.replaced.clock.monotonic, parts.replaced.metrics_age)
         ops = OpsHttp(pages(metrics, parts.readiness, parts.redactor), parts.defects.of_page)
-        ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address))
+        ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address, place))
         loops += await parts.telemetry.begin(ending)
         _supervise(parts, [*loops, *((_name_of(run), run) for run in operations.loops)])
         sidecar = _sidecar_of(parts, operations, boot_secret, ops_address, set_health, plans)

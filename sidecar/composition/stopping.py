@@ -72,6 +72,7 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
     waiting = _drain_of(sidecar)
     sidecar.readiness.block("stop", "a stop signal came")
     await sidecar.set_health(False)
+    # Lanes first: their clients need time to open another lane, and this one still serves operations meanwhile.
     for drain_lanes in sidecar.drain_lanes:
         drain_lanes()
     text = "a stop signal arrived; running dispatches may complete"
@@ -79,6 +80,8 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
     await _unless(hurry, server.lame_duck.total_seconds())
     sidecar.operations.binding.draining = True
     await waiting.wait(hurry, lambda awaited: log.info(names.DRAIN_WAITS, "the stop waits", **asdict(awaited)))
+    # Outcomes of the stopped calls are recorded here. Their clients read them in the next step, before the listeners
+    # close.
     left = await waiting.leave()
     await _answered(sidecar)
     await _keep_history(sidecar)

@@ -45,6 +45,7 @@ def read_arguments(text: str, schema_text: str) -> dict[str, Any] | str:
         text: as a model wrote it; not validated.
         schema_text: canonical text of the tool's schema.
     """
+    # Before parsing: the cost of the parser grows with the text.
     if len(text.encode(errors="replace")) > ARGUMENTS_LIMIT:
         return f"the arguments must have at most {ARGUMENTS_LIMIT} bytes"
     try:

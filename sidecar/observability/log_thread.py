@@ -11,6 +11,7 @@ from threading import Event, Thread
 from typing import Final, TextIO
 
 from sidecar.observability.log_limits import LineLimit
+from sidecar.operations.turn.state.trace_context import LOGGED
 
 LINES_WAITING: Final = 10_000
 LINES_AT_ONCE: Final = 500
@@ -55,6 +56,8 @@ class LossyQueue(logging.Handler):
         if len(self.waiting) >= self._most:
             self.lost += 1
             return
+        if not hasattr(record, "of_trace"):  # a line of a library
+            record.of_trace = LOGGED.get()
         self.waiting.append(record)
         if getattr(record, "prompt", record.levelno >= logging.ERROR):
             self.urgent.set()

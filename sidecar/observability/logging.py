@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, TextIO
 
 from sidecar.observability.log_thread import LogThread, LossyQueue
 from sidecar.observability.redaction import Redactor
+from sidecar.operations.turn.state.trace_context import LOGGED, NO_TRACE, TraceContext
 
 LONGEST_LINE: Final = 64 * 1024
 """The most characters of a line."""
@@ -65,6 +66,7 @@ class StructuredLog:
             # Not through `Logger.log`, which searches the stack for file and line; our lines do not contain them.
             record = logging.LogRecord(self._logger.name, level, "", 0, text, (), raised)
             record.event, record.fields, record.prompt = event, fields, prompt or level >= logging.ERROR
+            record.of_trace = LOGGED.get()
             self._logger.handle(record)
 
 
@@ -117,7 +119,7 @@ def _as_json(record: logging.LogRecord) -> str:
         "logger": record.name,
         "event": getattr(record, "event", record.name),
         "message": record.getMessage(),
-        **getattr(record, "fields", {}),
+        **_fields(record),
     }
     if record.exc_info:
         line["traceback"] = "".join(traceback.format_exception(*record.exc_info))
@@ -126,13 +128,22 @@ def _as_json(record: logging.LogRecord) -> str:
 
 def _as_text(record: logging.LogRecord) -> str:
     when = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
-    fields = "".join(f" {name}={_short(value)}" for name, value in getattr(record, "fields", {}).items())
+    fields = "".join(f" {name}={_short(value)}" for name, value in _fields(record).items())
     event = getattr(record, "event", record.name)
     message = "".join(sign if sign.isprintable() else " " for sign in record.getMessage())
     line = f"{when} {record.levelname:<7} {event}: {message}{fields}"
     if record.exc_info:
         line += "\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip()
     return line
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the fields of a line, with its trace. The line of a span has the ids of that span in its fields."""
+    trace: TraceContext = getattr(record, "of_trace", NO_TRACE)
+    fields: dict[str, Any] = getattr(record, "fields", {})
+    if not trace.traceparent or "trace_id" in fields:
+        return fields
+    return {**fields, "trace_id": trace.trace_id, "span_id": trace.span_id}
 
 
 def _short(value: Any) -> str:

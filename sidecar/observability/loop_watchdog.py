@@ -12,30 +12,14 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Event, Thread, get_ident
-from types import FrameType
 from typing import Final, Protocol
 
-from msgspec import Struct
+from sidecar.operations.blocked_stack import Holder, holder_of
 
 EVERY: Final = 0.25
 """Seconds between two requests. Four wake-ups per second cost a thousandth of a core."""
 PATIENCE: Final = 0.25
 """Seconds without an answer after which the loop counts as held up."""
-FRAMES_SHOWN: Final = 12
-
-
-class Holder(Struct, frozen=True):
-    """The place at which the loop was blocked.
-
-    Attributes:
-        plugin: the installed plugin whose code is on the stack; empty if there is none.
-        frame: the plugin's innermost frame; without a plugin the innermost frame outside the standard library.
-        stack: innermost frame first.
-    """
-
-    plugin: str
-    frame: str
-    stack: tuple[str, ...]
 
 
 class LoopObserver(Protocol):
@@ -49,28 +33,6 @@ class LoopObserver(Protocol):
 
     def released(self, holder: Holder, seconds: float) -> None:
         """Receive the report that the loop runs again. Called in the loop."""
-
-
-def holder_of(innermost: FrameType | None, plugins: Mapping[str, str]) -> Holder:
-    """Return what blocks a thread.
-
-    Args:
-        innermost: the thread's current frame.
-        plugins: names of installed plugins by their top-level module.
-    """
-    stack: list[str] = []
-    plugin, of_plugin, outside = "", "", ""
-    while innermost is not None:
-        module = str(innermost.f_globals.get("__name__", "?"))
-        top = module.partition(".")[0]
-        text = f"{module}:{innermost.f_lineno} {innermost.f_code.co_qualname}"
-        if not of_plugin and top in plugins:
-            plugin, of_plugin = plugins[top], text
-        if not outside and top not in sys.stdlib_module_names:
-            outside = text
-        stack.append(text)
-        innermost = innermost.f_back
-    return Holder(plugin, of_plugin or outside or (stack[0] if stack else "?"), tuple(stack[:FRAMES_SHOWN]))
 
 
 class LoopWatchdog:

@@ -259,7 +259,7 @@ STOPPED: Final = "sidecar.stopped"
 """The end: what was cut off, what was ended, and what is left to others."""
 
 DEFINITIONS_CHANGED: Final = "definitions.changed"
-"""A new state of the definitions is in force."""
+"""New definitions are in use."""
 
 DEFINITIONS_ON_RECORD: Final = "definitions.on_record"
 """Binds use a recorded state of the definitions. `waiting`: definitions that serve no user before promotion."""

@@ -25,7 +25,7 @@ from sidecar.core.identifiers import EpisodeId
 from sidecar.observability import span_names
 from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.turn.state.child import Child
-from sidecar.operations.turn.state.trace_context import TraceContext
+from sidecar.operations.turn.state.trace_context import LOGGED, TraceContext
 from sidecar.operations.turn.state.tracing import AttemptSpan, DispatchSpan, ToolSpan
 
 Attributes = Mapping[str, str | int]
@@ -38,8 +38,11 @@ class RecordedSpan:
     def __init__(self, span: Span, tracestate: str, clean: Clean) -> None:
         self._span = span
         self._clean = clean
-        made = span.get_span_context()
-        self.context = TraceContext(f"00-{made.trace_id:032x}-{made.span_id:016x}-{made.trace_flags:02x}", tracestate)
+        self.context = TraceContext(traceparent_of(span), tracestate)
+
+    def enter(self) -> None:
+        """Tie the log lines of the current task to this span."""
+        LOGGED.set(self.context)
 
     def end(self, failure: str = "", **attributes: str | int) -> None:
         """End the span; it failed if `failure` is not empty."""
@@ -66,10 +69,16 @@ class _Attempt(RecordedSpan):
 
 
 class _Tool(RecordedSpan):
+    def __init__(self, span: Span, parent: TraceContext, clean: Clean) -> None:
+        super().__init__(span, parent.tracestate, clean)
+        self._parent = parent
+        self.enter()
+
     def ended(self, failure: str, cache_meta_json: str) -> None:
         if cache_meta_json:
             self._span.set_attribute(span_names.CACHE_META, self._clean(cache_meta_json))
         self.end(failure)
+        LOGGED.set(self._parent)  # what follows, e.g. a security incident, belongs to the attempt
 
 
 class SampledSpans:
@@ -100,7 +109,9 @@ class SampledSpans:
             span_names.DISPATCH_ID: request.dispatch_id,
         }
         title = f"{span_names.INVOKE_WORKFLOW} {span_names.WORKFLOW}"
-        return _Dispatch(self._begin(title, given, SpanKind.INTERNAL, attributes), given.tracestate, self._clean)
+        span = _Dispatch(self._begin(title, given, SpanKind.INTERNAL, attributes), given.tracestate, self._clean)
+        span.enter()  # the call's own task; the tasks of the dispatch are created in it
+        return span
 
     def attempt(self, child: Child, parent: TraceContext, episode_id: EpisodeId) -> AttemptSpan | None:
         """Begin `invoke_agent <slot>`."""
@@ -130,6 +141,7 @@ class SampledSpans:
         """Begin `execute_tool <tool>`."""
         parent = child.trace
         if not parent.sampled:
+            LOGGED.set(parent)  # a host need not send the trace with its calls
             return None
         attributes = {
             span_names.OPERATION: span_names.EXECUTE_TOOL,
@@ -139,22 +151,29 @@ class SampledSpans:
             span_names.CHILD_ID: child.child_id,
         }
         title = f"{span_names.EXECUTE_TOOL} {tool_id}"
-        return _Tool(self._begin(title, parent, SpanKind.INTERNAL, attributes), parent.tracestate, self._clean)
+        return _Tool(self._begin(title, parent, SpanKind.INTERNAL, attributes), parent, self._clean)
 
     def _begin(self, title: str, parent: TraceContext, kind: SpanKind, attributes: Attributes) -> Span:
         cleaned: dict[str, Any] = {
             name: self._clean(value) if isinstance(value, str) else value for name, value in attributes.items()
         }
-        return self._tracer.start_span(title, set_span_in_context(_remote(parent), None), kind, cleaned)
+        return self._tracer.start_span(title, set_span_in_context(remote(parent), None), kind, cleaned)
 
 
-def _remote(parent: TraceContext) -> Span:
+def traceparent_of(span: Span) -> str:
+    """Return the W3C header that names a span as the parent."""
+    made = span.get_span_context()
+    return f"00-{made.trace_id:032x}-{made.span_id:016x}-{made.trace_flags:02x}"
+
+
+def remote(parent: TraceContext) -> Span:
+    """Return a span of another process, or an invalid one for an empty context."""
     if not parent.traceparent:
         return NonRecordingSpan(SpanContext(0, 0, is_remote=False))
-    _, trace_id, span_id, flags = parent.traceparent.split("-")
+    flags = parent.traceparent[-2:]
     context = SpanContext(
-        int(trace_id, 16),
-        int(span_id, 16),
+        int(parent.trace_id, 16),
+        int(parent.span_id, 16),
         is_remote=True,
         trace_flags=TraceFlags(int(flags, 16)),
         trace_state=TraceState.from_header([parent.tracestate]) if parent.tracestate else None,

@@ -6,7 +6,7 @@ go to the outbox if an OTLP endpoint is set, otherwise to the log.
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,18 +27,19 @@ from opentelemetry.semconv._incubating.attributes.rpc_attributes import (
     RPC_SERVICE,
     RPC_SYSTEM,
 )
-from opentelemetry.trace import SpanKind, Status, Tracer
+from opentelemetry.trace import Span, SpanKind, Status, Tracer
 from opentelemetry.trace import StatusCode as SpanStatus
 
 from sidecar.observability import names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.outbox import Outbox, Signal
+from sidecar.observability.spans import traceparent_of
+from sidecar.operations.turn.state.trace_context import LOGGED, TraceContext
 from sidecar.settings import TelemetrySettings
 
 SERVICE: Final = "dispatch-sidecar"
 INSTANCE: Final = "service.instance.id"
 NANOSECONDS: Final = 1e9
-LANE: Final = "/subagents.dispatch.v1.DispatchService/Session"
 Metadata = Iterable[tuple[str, str | bytes]]
 
 
@@ -60,18 +61,15 @@ class Tracing:
         self.provider.shutdown()
 
 
-def make_tracing(settings: TelemetrySettings, outbox: Outbox | None) -> Tracing:
-    """Return the instrumentation. Without an outbox, spans go to the log."""
+def make_tracing(
+    settings: TelemetrySettings, outbox: Outbox | None, gets_span: Callable[[grpc.HandlerCallDetails], bool]
+) -> Tracing:
+    """Return the instrumentation. Without an outbox, spans go to the log. `gets_span` is asked for each call."""
     processor = SimpleSpanProcessor(LoggedSpans()) if outbox is None else OutboxSpans(outbox)
     provider = provider_of(ParentBased(TraceIdRatioBased(settings.trace_ratio)), sender(), processor)
     make: Callable[..., grpc.aio.ServerInterceptor] = SpansOfWrittenStreams
     tracer = provider.get_tracer(SERVICE)
-    return Tracing(make(tracer, filter_=is_not_lane), SpansOfOperations(tracer), provider)
-
-
-def is_not_lane(details: grpc.HandlerCallDetails) -> bool:
-    """Return whether a call gets a span."""
-    return details.method != LANE
+    return Tracing(make(tracer, filter_=gets_span), SpansOfOperations(tracer), provider)
 
 
 def sender() -> Resource:
@@ -100,10 +98,17 @@ class OutboxSpans(SpanProcessor):
 
 
 class SpansOfWrittenStreams(OpenTelemetryAioServerInterceptor):
-    """OpenTelemetry's interceptor for handlers that write to a stream.
+    """OpenTelemetry's interceptor for handlers that write to a stream, which also ties log lines to the span.
 
     The original iterates over the handler's result instead, so that every such call fails.
     """
+
+    @contextmanager
+    def _start_span(self, *given: Any, **named: Any) -> Iterator[Span]:
+        start: Callable[..., AbstractContextManager[Span]] = super()._start_span
+        with start(*given, **named) as span:
+            LOGGED.set(TraceContext(traceparent_of(span)))
+            yield span
 
     def _intercept_aio_server_stream(
         self, behavior: Callable[[bytes, Any], Awaitable[None]], handler_call_details: grpc.HandlerCallDetails
@@ -141,6 +146,7 @@ class SpansOfOperations:
         with self._tracer.start_as_current_span(
             method, context=extract(sent), kind=SpanKind.SERVER, attributes=attributes, set_status_on_exception=False
         ) as span:
+            LOGGED.set(TraceContext(traceparent_of(span)))
 
             def ended(code: StatusCode, message: str) -> None:
                 span.set_attribute(RPC_GRPC_STATUS_CODE, code.value[0])

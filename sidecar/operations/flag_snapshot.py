@@ -146,6 +146,7 @@ class FlagSnapshotKeeper:
         The snapshot is correct even if the loops hang or do not run: staleness is evaluated again here when its time
         has come.
         """
+        # Cheap enough for each bind: one comparison of two floats.
         if self._clock.monotonic() >= self._snapshot.fresh_until:
             self._snapshot = self._merged()
         return self._snapshot

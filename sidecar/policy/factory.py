@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -179,3 +179,45 @@ _MAKERS: Final[Mapping[PluginKind, Callable[[Any, Mapping[str, Any]], object]]] 
     PluginKind.LIFECYCLE_POLICY: make_lifecycle_policy,
     PluginKind.AUDIT_SINK: make_audit_sink,
 }
+
+
+class Making(Protocol):
+    """Makes objects of plugins. What is returned may pass its calls on to another place."""
+
+    def made(self, spec: PluginSpec, make: Callable[[], Made]) -> Made:
+        """Make an object of any kind but the next two, and wait for that; for the start of the sidecar.
+
+        Raises:
+            PluginProblem: the factory does not return, or whatever `make` raises.
+        """
+
+    def connector(self, spec: ConnectorSpec, make: Callable[[], Connector], *, needs_user_token: bool) -> Connector:
+        """Make a connector. Raises whatever `make` raises; of an installed plugin its calls may fail instead."""
+
+    def runner(self, spec: RunnerSpec, make: Callable[[], Runner], target: str) -> Runner:
+        """Make a runner. Raises whatever `make` raises; of an installed plugin its attempts may fail instead.
+
+        Args:
+            spec: its descriptor.
+            make: makes it.
+            target: names what fails together, unless the runner itself is asked.
+        """
+
+
+class InPlace:
+    """Makes objects where they are asked, e.g. in a command."""
+
+    def made(self, spec: PluginSpec, make: Callable[[], Made]) -> Made:
+        """Make an object. Raises whatever `make` raises."""
+        return make()
+
+    def connector(self, spec: ConnectorSpec, make: Callable[[], Connector], *, needs_user_token: bool) -> Connector:
+        """Make a connector. Raises whatever `make` raises."""
+        return make()
+
+    def runner(self, spec: RunnerSpec, make: Callable[[], Runner], target: str) -> Runner:
+        """Make a runner. Raises whatever `make` raises."""
+        return make()
+
+
+IN_PLACE = InPlace()

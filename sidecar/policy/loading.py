@@ -91,6 +91,11 @@ class PluginHost(Struct, frozen=True):
         factories = ((getattr(one.spec, "factory", None), one.distribution) for one in installed)
         return {getattr(factory, "__module__", "").partition(".")[0]: name for factory, name in factories}
 
+    def is_own(self, spec: PluginSpec) -> bool:
+        """Return whether a descriptor, perhaps of an instance, is of one of the sidecar's own plugins."""
+        found = self.registered.get((spec.kind, spec.name))
+        return found is not None and found.distribution == BUILT_IN
+
     def names(self, kind: PluginKind) -> tuple[str, ...]:
         """Return the names that may be chosen for a kind, in order."""
         return tuple(sorted(name for of_kind, name in self.registered if of_kind is kind))

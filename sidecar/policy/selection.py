@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import Vertical
 from sidecar.policy.kinds import PluginKind
-from sidecar.policy.loading import BUILT_IN, PluginHost, SpecT
+from sidecar.policy.loading import PluginHost, SpecT
 from sidecar.policy.platform import PLATFORM, PLATFORM_POLICY
 from sidecar.policy.specs import (
     AuditSinkSpec,
@@ -117,8 +117,7 @@ class PolicyMap(Struct, frozen=True):
     @property
     def memory_is_own(self) -> bool:
         """Whether the memory is one of the sidecar's own, and not of an installed plugin."""
-        found = self.host.registered.get((self.memory.kind, self.memory.name))
-        return found is not None and found.distribution == BUILT_IN
+        return self.host.is_own(self.memory)
 
     @property
     def flag_backends(self) -> tuple[FlagBackendSpec, ...]:

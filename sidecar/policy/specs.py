@@ -90,7 +90,8 @@ class ConnectorSpec(PluginSpec, frozen=True, kw_only=True):
     Attributes:
         warm_up: does what would hold up the event loop in the factory, such as importing a library; gets the settings,
             unchecked, in another thread, before a sub-agent needs the connector. What it raises is ignored: the factory
-            will say it. None: there is nothing of the kind.
+            will say it. None: there is nothing of the kind. Of an installed plugin it is not called, since the factory
+            runs in a thread of its own.
         needs_user_token: says of the settings, unchecked, whether the connector needs the tokens of users, which are
             kept only then. Such a connector has a true attribute of that name. None: it never does.
     """

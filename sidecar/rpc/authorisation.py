@@ -161,6 +161,7 @@ def admit(method: str, metadata: Metadata, entrance: CallAdmission) -> str:
         WrongListener, CallerNotAllowed: the table does not allow this method for the listener's callers.
         BootSecretWrong, GrantInvalid: the secret or the grant is missing, repeated or wrong.
     """
+    # The table first, then secrets: a wrong listener gets its reason without a secret being compared.
     allowed = CALLERS_OF.get(method, _NO_CALLER)
     if entrance.callers not in allowed:
         if allowed:
@@ -177,6 +178,7 @@ def caller_of(method: str, metadata: Metadata, raw: bytes, entrance: CallAdmissi
     Raises:
         RoleTokenInvalid, RoleRequired.
     """
+    # Health probes have no token.
     if entrance.callers is not CallerKind.OPERATOR or method in WITHOUT_SECRET:
         return None
     if entrance.door is None:

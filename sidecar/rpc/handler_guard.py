@@ -118,9 +118,11 @@ class Guard:
             if turn is not None:
                 await turn
             metadata = context.invocation_metadata()
-            if self._waits_too_long(method, metadata):
-                self.note(self.too_late)
-                return self.too_late
+            if self._waiting is not None and not method.reserved:  # first of all: a refusal is to cost little
+                now = self._around.sent_clock()
+                if self._waiting.refuses(method.name, waited(metadata, now), now, begins_work=method.begins_work):
+                    self.note(self.too_late)
+                    return self.too_late
             return await work(self._admitted(method, context, metadata, raw))
         except SubagentsError as error:
             self.note(error)
@@ -157,13 +159,6 @@ class Guard:
         if caller is None:
             return Call(context, metadata, left, grant, guard=self, peer=peer)
         return Call(context, metadata, left, grant, caller, guard=self, peer=peer)
-
-    def _waits_too_long(self, method: Method, metadata: Metadata) -> bool:
-        """Return whether a call is refused for its wait, before anything else is looked at: that is to cost little."""
-        if self._waiting is None or method.reserved:
-            return False
-        now = self._around.sent_clock()
-        return self._waiting.refuses(method.name, waited(metadata, now), now, begins_work=method.begins_work)
 
     def _defect(self, method: Method, error: BaseException) -> InternalError:
         """Return the error for a defect, with only a hint where to find the details: they may contain user data."""

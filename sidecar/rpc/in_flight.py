@@ -98,6 +98,7 @@ class StartBatches:
         self._quiet = 0
         if not self._ticking:
             self._alone = not self._batch.running or (self._now or loop.time)() - self._began > LONGEST_SECONDS
+            # One chain of passes at a time: two would count each pass twice and start batches too early.
             self._ticking, self._passes = True, 0
             loop.call_soon(self._pass, loop)
         return turn

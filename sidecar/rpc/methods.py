@@ -11,7 +11,6 @@ from google.protobuf.message import Message
 from sidecar.core.dispatching.frames import Frame
 from sidecar.core.errors import SubagentsError
 from sidecar.core.operators.role_tokens import Caller
-from sidecar.operations.turn.state.trace_context import NO_TRACE, TRACEPARENT, TRACESTATE, TraceContext, trace_context
 from sidecar.rpc.authorisation import AdmittedPeer
 from sidecar.rpc.in_flight import InFlight
 
@@ -81,15 +80,6 @@ class Call(msgspec.Struct, frozen=True):
     def subject(self) -> str:
         """The caller."""
         return self.caller.sub
-
-    @property
-    def trace(self) -> TraceContext:
-        """The trace of the call as its client sent it. Source: W3C trace context."""
-        found = {TRACEPARENT: "", TRACESTATE: ""}
-        for name, value in self.metadata:
-            if name in found and isinstance(value, str):
-                found[name] = value
-        return trace_context(found[TRACEPARENT], found[TRACESTATE]) if found[TRACEPARENT] else NO_TRACE
 
     async def write(self, message: Message) -> None:
         """Send one message of a stream; waits while the client is slow."""

@@ -7,10 +7,10 @@ connection: if all are in use, the oldest one is closed, those without a request
 import asyncio
 import errno
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -43,17 +43,40 @@ BAD_REQUEST: Final = Page(400, "text/plain; charset=utf-8", b"not HTTP/1.1\n")
 FAILED: Final = Page(500, "text/plain; charset=utf-8", b"see the log\n")
 
 
-def _place(host: str, port: int) -> dict[str, Any]:
-    """Return the arguments of `asyncio` for an address.
+@contextmanager
+def reserved(address: str) -> Iterator[socket.socket]:
+    """Reserve an address while the context is open, without answering connections, for the beginning of a start.
 
-    An IP address becomes a socket: a look-up loads all of Unicode.
+    Args:
+        address: an IP address and a port.
+
+    Raises:
+        AddressInUse: the port is in use.
+        CannotListen: it cannot be bound.
     """
+    host, _, port = address.rpartition(":")
+    at = ip_address(host.strip("[]"))
+    with socket.socket(socket.AF_INET6 if at.version == IPV6 else socket.AF_INET) as place:
+        # Connections of the previous process in TIME_WAIT must not delay a restart.
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if at.version == IPV6:
+            # Otherwise a listener at [::] would also take the port of IPv4, whatever the address says.
+            place.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        with _told(address):
+            place.bind((str(at), int(port)))
+        yield place
+
+
+@contextmanager
+def _told(address: str) -> Iterator[None]:
+    """Say what is wrong with the ops address."""
     try:
-        version = ip_address(host).version
-    except ValueError:
-        return {"host": host, "port": port}
-    family = socket.AF_INET6 if version == IPV6 else socket.AF_INET
-    return {"sock": socket.create_server((host, port), family=family)}
+        yield
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            remedy = "stop it, or set another port; 0 takes any free one"
+            raise AddressInUse(f"server.ops_address {address} is in use by another process; {remedy}") from None
+        raise CannotListen(f"server.ops_address {address} cannot be bound: {error.strerror}") from None
 
 
 class OpsHttp:
@@ -75,26 +98,25 @@ class OpsHttp:
         self._answering: dict[asyncio.StreamWriter, None] = {}
 
     @asynccontextmanager
-    async def listening(self, address: str) -> AsyncIterator[str]:
+    async def listening(self, address: str, place: socket.socket | None = None) -> AsyncIterator[str]:
         """Serve while the context is open; gives the address, with the port that was chosen for port 0.
 
+        Args:
+            address: host and port.
+            place: bound to it by `reserved`; None: it is bound now.
+
         Raises:
-            AddressHeld: the port is in use.
+            AddressInUse: the port is in use.
             CannotListen: it cannot be bound.
         """
-        host, _, port = address.rpartition(":")
-        try:
-            where = _place(host.strip("[]"), int(port))
-            server = await asyncio.start_server(self._serve, limit=LARGEST_REQUEST, **where)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                remedy = "stop it, or set another port; 0 takes any free one"
-                raise AddressInUse(f"server.ops_address {address} is in use by another process; {remedy}") from None
-            raise CannotListen(f"server.ops_address {address} cannot be bound: {error.strerror}") from None
-        try:
-            yield f"{host}:{server.sockets[0].getsockname()[1]}"
-        finally:
-            server.close()
+        host = address.rpartition(":")[0]
+        with reserved(address) if place is None else nullcontext(place) as bound:
+            with _told(address):
+                server = await asyncio.start_server(self._serve, limit=LARGEST_REQUEST, sock=bound)
+            try:
+                yield f"{host}:{server.sockets[0].getsockname()[1]}"
+            finally:
+                server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection; a failure ends only that connection."""
@@ -106,12 +128,14 @@ class OpsHttp:
                 async with asyncio.timeout(SECONDS):
                     await self._exchange(reader, writer)
         finally:
+            # `pop` with a default, because `_make_room` may have removed the connection.
             self._silent.pop(writer, None)
             self._answering.pop(writer, None)
             writer.close()
 
     def _make_room(self) -> None:
         """Close the oldest connection; a well-behaved client has had its response long ago."""
+        # A dictionary keeps the order of insertion, so the first key is the oldest connection.
         group = self._silent or self._answering
         oldest = next(iter(group))
         del group[oldest]

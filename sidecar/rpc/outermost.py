@@ -137,6 +137,8 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         limited = not (method.reserved or method.urgent or method.ends_work)
         if counted:
             self._in_flight.begin(method.name)
+        # Decided before the first await: calls that arrive in one pass of the loop cannot exceed the limit together.
+        # Calls that end work are not limited, because they free places.
         full = limited and self._calls >= self._most_calls
         self._calls += limited
         turn = self._batches.join() if method.batched and not full else None
@@ -152,6 +154,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
             return answer
         finally:
             if turn is not None:
+                # In every case: a batch that counts a call that has ended would delay the next one.
                 self._batches.leave(turn)
             self._calls -= limited
             if counted:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.command_line import ASYNCIO_PART
+
 ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.system
@@ -15,7 +17,7 @@ pytestmark = pytest.mark.system
 def sidecar(*arguments: str) -> tuple[int, str, str]:
     """Run `python -m sidecar`; return exit code, output and errors."""
     command = [sys.executable, "-m", "sidecar", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -72,44 +74,41 @@ from sidecar.entry import main
 main()
 """
 COMMON = "annotated_doc msgspec shellingham subagents_errors typer typing_extensions"
-READING = (
-    "annotated_doc cython_runtime google grpc grpc_health grpc_reflection grpc_status grpc_tools shellingham subagents "
-    "typer typing_extensions"
-)
+READING = "annotated_doc cython_runtime google grpc grpc_health grpc_reflection grpc_tools shellingham subagents typer"
 CALLING = f"{COMMON} {READING}"
 CHECKING = f"{COMMON} cython_runtime jsonschema_rs yaml"
 DRAWN = "annotated_doc attr markdown_it mdurl pygments rich shellingham typer"
 LOADS = {
-    "serve --config /nowhere": (38, "msgspec subagents_errors typing_extensions"),
-    "health --config /nowhere": (42, COMMON),
-    "validate examples/config": (73, CHECKING),
-    "codeowners examples/config": (44, CHECKING),
+    "serve --config /nowhere": (39, "msgspec subagents_errors typing_extensions"),
+    "health --config /nowhere": (43, COMMON),
+    "validate examples/config": (74, CHECKING),
+    "codeowners examples/config": (45, CHECKING),
     "init travel --dir /nowhere": (13, "annotated_doc shellingham typer"),
-    "doctor --config /nowhere": (42, COMMON),
+    "doctor --config /nowhere": (43, COMMON),
     "gate ask shop --simulate --config /nowhere": (46, COMMON),
-    "validate-refs /nowhere": (47, COMMON),
-    "subagent list --target unix:/nowhere": (35, READING),
-    "subagent ramp shop 5 --reason x --target unix:/nowhere": (57, CALLING),
-    "subagent kill shop --reason x --target unix:/nowhere": (40, READING),
-    "subagent decommission list --target unix:/nowhere": (47, f"{READING} msgspec"),
-    "end-turn x --reason y --target unix:/nowhere": (40, READING),
-    "score t d c --name x --value 1 --target unix:/nowhere": (37, READING),
-    "status --target unix:/nowhere": (40, READING),
-    "drain --reason x --target unix:/nowhere": (40, READING),
-    "subagent show shop --target unix:/nowhere": (35, READING),
+    "validate-refs /nowhere": (48, COMMON),
+    "subagent list --target unix:/nowhere": (28, READING),
+    "subagent ramp shop 5 --reason x --target unix:/nowhere": (55, CALLING),
+    "subagent kill shop --reason x --target unix:/nowhere": (38, READING),
+    "subagent decommission list --target unix:/nowhere": (45, f"{READING} msgspec typing_extensions"),
+    "end-turn x --reason y --target unix:/nowhere": (36, READING),
+    "score t d c --name x --value 1 --target unix:/nowhere": (31, READING),
+    "status --target unix:/nowhere": (36, READING),
+    "drain --reason x --target unix:/nowhere": (36, READING),
+    "subagent show shop --target unix:/nowhere": (28, READING),
     "completion bash": (9, "annotated_doc shellingham typer"),
-    "turns --target unix:/nowhere": (17, f"{READING} msgspec"),
-    "turn x --target unix:/nowhere": (24, CALLING),
-    "replay x --config /nowhere": (43, COMMON),
-    "history export x --principal y --config /nowhere": (46, COMMON),
-    "migrate --config /nowhere": (44, COMMON),
-    "backup --config /nowhere x": (44, COMMON),
-    "projection rebuild --config /nowhere": (44, COMMON),
-    "verify-log --config /nowhere": (227, f"{COMMON} _cffi_backend _openssl apsw cryptography"),
+    "turns --target unix:/nowhere": (18, f"{READING} msgspec typing_extensions"),
+    "turn x --target unix:/nowhere": (25, CALLING),
+    "replay x --config /nowhere": (44, COMMON),
+    "history export x --principal y --config /nowhere": (47, COMMON),
+    "migrate --config /nowhere": (45, COMMON),
+    "backup --config /nowhere x": (45, COMMON),
+    "projection rebuild --config /nowhere": (45, COMMON),
+    "verify-log --config /nowhere": (228, f"{COMMON} _cffi_backend _openssl apsw cryptography"),
     "token --help": (17, f"{COMMON} {DRAWN}"),
     "serve --help": (8, DRAWN),
     "--version": (8, "annotated_doc shellingham typer"),
-    "--help": (112, f"{COMMON} {DRAWN}"),
+    "--help": (113, f"{COMMON} {DRAWN}"),
 }
 """By command: how many of our modules it has loaded when it begins its work, and which packages of others."""
 
@@ -118,9 +117,30 @@ LOADS = {
 def test_a_command_loads_what_it_needs_and_little_else(command: str) -> None:
     """Importing is most of what a command costs. None loads pydantic, and only help and terminals need rich."""
     program = [sys.executable, "-c", LOADED, *command.split()]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=30, check=False, cwd=ROOT)
-    loaded = {name: name.split(".")[0] for name in json.loads(done.stderr.splitlines()[-1])}
+    done = subprocess.run(program, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
+    names = set(json.loads(done.stderr.splitlines()[-1])) - {ASYNCIO_PART}  # what stands in its place is of this module
+    loaded = {name: name.split(".")[0] for name in names}
     own, packages = LOADS[command]
+    assert not [name for name in loaded if name.startswith("grpc.aio.")]
     others = {top for top in loaded.values() if top not in {"sidecar", "__main__"} and not top.startswith(OF_PYTHON)}
     assert others - sys.stdlib_module_names <= set(packages.split())
     assert len([top for top in loaded.values() if top == "sidecar"]) <= own
+
+
+DEFERRED = """
+import sys
+from sidecar.command_line import ASYNCIO_PART, DeferredModule
+stub = sys.modules[ASYNCIO_PART] = DeferredModule(ASYNCIO_PART)
+import grpc
+early = [name for name in sys.modules if name.startswith("grpc.aio.")]
+channel = grpc.aio.insecure_channel
+from grpc.aio import AioRpcError
+print(early, channel.__module__, AioRpcError.__module__, sys.modules[ASYNCIO_PART] is grpc.aio is not stub)
+"""
+
+
+def test_the_part_of_grpc_for_asyncio_is_there_once_a_command_uses_it() -> None:
+    """As an attribute and in an import; until then nothing of it is loaded."""
+    program = [sys.executable, "-c", DEFERRED]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=30, check=False, cwd=ROOT)
+    assert done.stdout == "[] grpc.aio._channel grpc.aio._call True\n", done.stderr

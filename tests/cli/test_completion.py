@@ -39,5 +39,5 @@ def test_a_real_bash_completes_a_command_below_another(tmp_path: Path) -> None:
     """
     path = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     asked = ["bash", "-c", asks]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT, env=path)
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT, env=path)
     assert (done.stdout, done.stderr) == ("list\n", "")

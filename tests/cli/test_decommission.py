@@ -45,7 +45,7 @@ async def test_one_decommission_from_begin_to_end(tmp_path: Path) -> None:
     assert listed == "no decommission is in progress\n"
     assert "  x 3 (modules), code gone: " in status
     assert "no Python module of it is left (configuration repository, commit " in status
-    assert "nothing is left of it that was to be removed of evals and tools (configuration" in status
+    assert "its eval suite and tools are removed as decided (configuration" in status
     assert "  next: nothing; the decommission has ended\n" in status
 
 

@@ -72,8 +72,8 @@ async def _typed(command: str, bench: OperatedSidecar, folder: Path) -> str:
     with _inside(folder):
         _, out = await asyncio.to_thread(typed, *words[2:], "--target", Desk(bench).target, token=bench.token())
     return re.sub(
-        r"request id cli-[0-9a-f-]+; repeat with: --request-id cli-[0-9a-f-]+",
-        "request id cli-…; repeat with: --request-id cli-…",
+        r"request id cli-[0-9a-f-]+; if the answer is lost, repeat with: --request-id cli-[0-9a-f-]+",
+        "request id cli-…; if the answer is lost, repeat with: --request-id cli-…",
         out,
     )
 

@@ -43,7 +43,7 @@ def settings(tmp_path: Path) -> Path:
 def sidecar(settings: Path, *arguments: str) -> tuple[int, str, str]:
     """Run the command line; return its exit code, output and errors."""
     command = [sys.executable, "-m", "sidecar", *arguments, "--config", str(settings)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -59,10 +59,10 @@ def test_the_page_shows_the_question_and_the_effect_of_each_answer(tmp_path: Pat
 
     assert code == 0
     assert lines[:2] == ["policy platform allows the step; gates: pre_merge", ""]
-    assert lines[2].startswith("pre_merge of shop, promotion, asks: NO gate client: the step is held; set")
+    assert lines[2].startswith("pre_merge of shop, promotion, asks NO gate client, so the step is held: set")
     assert f"digest: {digest}" in lines
     assert (
-        "an answer must repeat gate, digest, commit, from_ramp, to_ramp, policy_version, and say when it expires"
+        "an answer must repeat gate, digest, commit, from_ramp, to_ramp, policy_version, and contain an expiry time"
         in lines
     )
     assert lines[-10:] == [

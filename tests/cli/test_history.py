@@ -88,7 +88,7 @@ def test_the_report_for_people_ends_with_the_counts(folder: Path) -> None:
     said = history(folder, "backfill", str(folder / "export.jsonl"), "--dry-run").stdout.splitlines()
 
     assert said[0] == "line 2 (turn t-1): unknown_label: shopping"
-    assert "4 lines: 3 turns would be kept (1 with a sub-agent, 1 components), 0 were there already, 0 left out" in said
+    assert "4 lines: 3 turns would be stored (1 with a sub-agent, 1 components), 0 existed already, 0 omitted" in said
 
 
 def test_a_memory_that_forgets_is_not_filled(folder: Path) -> None:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.system
 def init(*arguments: str) -> tuple[int, str, str]:
     """Run `sidecar init`; return exit code, output and errors."""
     command = [sys.executable, "-m", "sidecar", "init", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -46,7 +46,7 @@ def test_what_is_there_already_is_left_alone(tmp_path: Path) -> None:
     code, out, errors = init("travel", "--dir", str(tmp_path))
 
     assert (code, out) == (64, "")
-    assert errors == f"{tmp_path}/travel is there already; choose another name, or another folder with --dir\n"
+    assert errors == f"{tmp_path}/travel exists already; choose another name, or another folder with --dir\n"
     assert [path.name for path in tmp_path.rglob("*")] == ["travel", "mine.txt"]
 
 
@@ -74,7 +74,7 @@ class MadeMeanwhile(UserDict[str, str]):
 
 def test_a_project_that_is_made_meanwhile_is_left_alone(tmp_path: Path) -> None:
     """Neither is it mixed with ours, nor is anything else left in the folder."""
-    with pytest.raises(ScaffoldError, match="travel is there already; choose another name"):
+    with pytest.raises(ScaffoldError, match="travel exists already; choose another name"):
         write_project("travel", tmp_path, MadeMeanwhile(tmp_path / "travel"))
 
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["travel", "travel/b.txt"]
@@ -94,7 +94,7 @@ def test_the_written_data_service_says_that_its_port_is_taken(tmp_path: Path) ->
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         file.write_text(file.read_text("utf-8").replace("8480", str(port)), "utf-8")
-        done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=300, check=False)
 
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert f"port {port}: Address already in use; choose another one here and in `endpoint`" in done.stderr

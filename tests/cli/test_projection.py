@@ -36,7 +36,7 @@ def settings(tmp_path: Path) -> Path:
 def sidecar(*arguments: object) -> tuple[int, str]:
     """Run the command line; return its exit code and what it printed."""
     command = [sys.executable, "-m", "sidecar", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -30,7 +30,11 @@ def settings(tmp_path: Path) -> Path:
 def sidecar(*arguments: object) -> tuple[int, str]:
     """Run the command line; return its exit code and what it printed."""
     done = subprocess.run(
-        [sys.executable, "-m", "sidecar", *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "sidecar", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -57,7 +61,7 @@ async def test_a_record_that_is_open_is_copied_and_not_migrated(settings: Path, 
     copy = tmp_path / "copy.sqlite"
     assert sidecar("backup", copy, "--config", settings) == (0, f"copied the record to {copy}\n")
     code, said = sidecar("backup", copy, "--config", settings)
-    assert (code, said) == (78, f"record.sqlite: {copy} is there already: give the backup a name of its own\n")
+    assert (code, said) == (78, f"record.sqlite: {copy} exists already: choose another name for the backup\n")
     await record.append(a_whole_turn("turn-2"))
     await journal.close()
 

@@ -85,7 +85,7 @@ def replayed_with(file: Path, root: Path, planted: tuple[str, str, str, str] | N
         source.write_text(text.replace(line, defect), "utf-8")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *sys.path]), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "sidecar", "replay", "t", "--from", str(file), "--definitions", str(EXAMPLE)]
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -26,13 +26,13 @@ async def test_one_screen_says_what_is_served_for_whom_and_since_which_step() ->
 
     lines = out.splitlines()
     assert (code, errors) == (0, "")
-    assert lines[0].endswith(": takes turns")
-    assert lines[1] == "open turns: 1, calls in flight: 1, this one included"
+    assert lines[0].endswith(": accepts turns")
+    assert lines[1] == "open turns: 1, calls in flight: 1, including this one"
     assert lines[2].startswith("replicas alive: ")
     assert lines[4].split() == ["slot", "active", "serves", "other", "users", "pinned"]
     assert lines[5].startswith("shop  shop@")
     assert "live 0 % of users (mode experiment)  not served" in lines[5]
-    (since,) = [line for line in lines if line.startswith("since")]
+    (since,) = [line for line in lines if line.startswith("last step")]
     assert "ramped_down  5 % -> 0 %" in since
     assert since.endswith("by ada@example (operator): too many errors")
 
@@ -63,7 +63,7 @@ async def test_while_the_store_is_away_the_process_is_shown_and_the_exit_code_sa
         same, answer = await desk.object(show_status)
 
     assert (code, same) == (3, 3)
-    assert "what is served cannot be read: " in out
+    assert "the served definitions cannot be read: " in out
     assert (answer["problem"]["reason"], answer["rollouts"]) == ("STORE_UNAVAILABLE", None)
     assert answer["process"]["ready"] is True
 
@@ -111,12 +111,12 @@ async def test_a_drain_refuses_new_turns_until_it_is_taken_back() -> None:
 
     assert (drained, out) == (
         0,
-        "drained: new turns are refused; open turns: 0, calls in flight: 1, this one included\n",
+        "drained: new turns are refused; open turns: 0, calls in flight: 1, including this one\n",
     )
     assert refused.reason == "DRAINING"
-    assert "drained, takes no new turns" in shown
+    assert "drained, refuses new turns" in shown
     assert "ada@example has it drained: a new kernel" in shown
-    assert (back, again) == (0, "new turns are taken again; open turns: 0, calls in flight: 1, this one included\n")
+    assert (back, again) == (0, "new turns are accepted again; open turns: 0, calls in flight: 1, including this one\n")
 
 
 async def test_only_an_operator_who_means_it_drains() -> None:

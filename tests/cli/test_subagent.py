@@ -45,8 +45,8 @@ async def test_the_list_is_a_table_that_can_be_read_at_a_glance() -> None:
 @pytest.mark.parametrize(
     ("room", "heads"),
     [
-        (200, "slot definition state flags gates last said breach pinned drift"),
-        (80, "slot definition state flags gates last said"),
+        (200, "slot definition state flags last gate verdicts breach pinned drift"),
+        (80, "slot definition state flags last gate verdicts"),
         (60, "slot definition state flags"),
     ],
 )
@@ -84,7 +84,7 @@ async def test_the_list_says_that_flags_are_unreachable_which_is_neither_on_nor_
         _, out, _ = await desk.say(show_list)
 
     assert "  unreachable (stale, never reached)  " in out
-    assert "\nflags of memory: unreachable (stale, never reached); the definitions they gate are not served\n" in out
+    assert "\nflag backend memory: unreachable (stale, never reached); definitions with flags in this backend" in out
 
 
 async def test_the_list_as_json_is_the_export_that_validate_refs_reads(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ async def test_after_a_major_change_promote_means_the_new_content_and_says_so() 
     assert f"shop@{short}: in development -> in test" in out
     assert (code, served, ramped[0], after) == (0, before, 0, new)
     assert out.count("request id") == 1
-    assert f"--revision 5 --digest {short} (only after a lost answer)" in out
+    assert f"--revision 5 --digest {short}" in out
     assert f"its next steps need --digest {short}: without it, shop is the active one" in out
     assert "flags not switched on for this definition yet: ai_assistant_subagent_shop on" in shown
     assert "the slot shop has no definition shop with the digest 01234567; it has: sha256:" in unknown[2]

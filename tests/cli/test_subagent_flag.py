@@ -56,11 +56,11 @@ async def test_the_flags_are_shown_as_a_table_each_alone_if_wished_and_as_json()
     assert lines[0][:4] == ["definition", "state", "flag", "name"]
     assert lines[1][1:5] == ["live", "kill", KILL, "on"]
     assert lines[1][-1].startswith("rewards@")
-    assert "flags of memory: 0 ms old; this sidecar can switch them" in out
+    assert "flag backend memory: values are 0 ms old; this sidecar can switch its flags" in out
     assert (f"kill    {KILL}" in one, COHORT in one) == (False, True)
     assert [(each["kind"], each["name"], each["value"]) for each in definition["flags"]] == [("kill", KILL, "on")]
     assert (definition["state"], definition["backend"]["name"], definition["writable"]) == ("promote", "memory", True)
-    assert "flags of memory: never reached; unreachable: the definitions they gate are not served; " in stale
+    assert "flag backend memory: never reached; unreachable: definitions with flags in this backend are not" in stale
     assert "read-only here" in stale
 
 

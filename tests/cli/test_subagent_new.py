@@ -14,7 +14,7 @@ pytestmark = pytest.mark.system
 def new(folder: Path, *arguments: str) -> tuple[int, str, str]:
     """Run `sidecar subagent new` for a folder; return exit code, output and errors."""
     command = [sys.executable, "-m", "sidecar", "subagent", "new", *arguments, "--dir", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -71,7 +71,7 @@ def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
 
     code, _, errors = new(folder, "weather")
 
-    assert (code, errors) == (64, f"{folder}/weather_agent.py is there already; choose another name, or move it away\n")
+    assert (code, errors) == (64, f"{folder}/weather_agent.py exists already; choose another name, or move it away\n")
     assert contents(folder) == before
 
 
@@ -81,7 +81,7 @@ def test_another_folder_is_named(tmp_path: Path) -> None:
 
     assert (code, errors) == (
         64,
-        f"{tmp_path}/sidecar.toml is not there; run this in a folder that `sidecar init` wrote, or name it with "
+        f"{tmp_path}/sidecar.toml does not exist; run this in a folder that `sidecar init` wrote, or name it with "
         "--dir\n",
     )
 

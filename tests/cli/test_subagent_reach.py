@@ -167,7 +167,7 @@ async def test_with_the_store_away_a_kill_holds_and_other_steps_say_how_to_repea
     assert (unread[0], unread[1].startswith(REPLICA_VIEW)) == (3, True)
     assert (again[0], "done: live 5 %" in again[1]) == (0, True)
     assert (killed[0], gone) == (3, [])
-    assert "  reached: replica, flag\n  warning: the store is away" in killed[1]
+    assert "  reached: replica, flag\n  warning: the store is unavailable" in killed[1]
 
 
 @requirement("PF1-D-66")

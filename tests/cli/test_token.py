@@ -54,7 +54,9 @@ def test_two_tokens_are_never_alike(tmp_path: Path) -> None:
     assert mint(key)[1] != mint(key)[1]
 
 
-@pytest.mark.parametrize(("more", "says"), [("61m", "at most 1 hour"), ("0s", "no length"), ("soon", "no length")])
+@pytest.mark.parametrize(
+    ("more", "says"), [("61m", "at most 1 hour"), ("0s", "not a duration"), ("soon", "not a duration")]
+)
 def test_a_token_for_longer_than_an_hour_or_no_time_is_not_minted(tmp_path: Path, more: str, says: str) -> None:
     """Exit code 64, and what to write instead."""
     key = tmp_path / "ada"

@@ -112,7 +112,10 @@ async def test_turns_are_found_by_the_reason_of_a_failure() -> None:
     assert [line.split()[2] for line in found.splitlines()[1:]] == ["t-3", "t-1"]
     assert [line.split()[2] for line in one.splitlines()[1:]] == ["t-3"]
     assert none == "no such turn is on record\n"
-    assert (wrong[0], wrong[2]) == (RecordExit.USAGE, "--reason: TIRED is no reason; docs/errors.md lists them\n")
+    assert (wrong[0], wrong[2]) == (
+        RecordExit.USAGE,
+        "--reason: no call ends with TIRED; docs/errors.md lists the reasons of calls\n",
+    )
 
 
 async def test_more_turns_than_a_page_are_listed_too() -> None:
@@ -211,10 +214,10 @@ async def test_a_turn_that_nobody_knows_is_answered_with_those_there_are() -> No
         followed = await run(at, show_turn, TurnOptions("t-9", follow=True))
         bad = await run(at, show_turn, TurnOptions("a b"))
 
-    assert (none[0], "no turn is on record yet" in none[2]) == (RecordExit.NOT_FOUND, True)
+    assert (none[0], "no turn is recorded yet" in none[2]) == (RecordExit.NOT_FOUND, True)
     for code, out, errors in (some, followed):
         assert (code, out) == (RecordExit.NOT_FOUND, "")
-        assert "nothing is on record of turn t-9; the newest turns: t-1;" in errors
+        assert "turn t-9 is not recorded; the newest turns: t-1;" in errors
     assert (bad[0], "turn_id" in bad[2]) == (RecordExit.USAGE, True)
 
 
@@ -232,7 +235,7 @@ async def test_errors_say_what_to_do(tmp_path: Path) -> None:
     assert away[0] == no_file[0] == RecordExit.UNAVAILABLE
     assert "sidecar serve --config" in away[2]
     assert "--boot-secret-file" in no_file[2]
-    assert (wrong[0], "did not take the boot secret" in wrong[2]) == (RecordExit.NOT_ALLOWED, True)
+    assert (wrong[0], "refused the boot secret" in wrong[2]) == (RecordExit.NOT_ALLOWED, True)
     assert SECRET not in wrong[2]
 
 

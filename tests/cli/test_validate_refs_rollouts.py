@@ -84,4 +84,4 @@ def test_what_one_replica_served_is_not_taken_for_the_record(repository: ConfigR
     repository.put({SETTINGS: 'rollout_export = "rollouts.json"\n', "rollouts.json": view})
 
     refused = untold(repository)
-    assert (refused.code, "while the store was away: export it again" in refused.errors) == (2, True)
+    assert (refused.code, "while the store was unavailable: export it again" in refused.errors) == (2, True)

@@ -112,7 +112,7 @@ def test_the_workflows_last_step_fails_the_job_of_a_forbidden_change(tmp_path: P
 def test_a_kill_that_was_published_fails_the_next_change_until_it_cleans_up(tmp_path: Path) -> None:
     """Published as the page says, fetched and used as the workflow says: an untouched list that names it is refused."""
     repository = ConfigRepository(tmp_path / "repository")
-    subprocess.run([needs_tool("git"), "init", "-q", "--bare", "origin"], cwd=tmp_path, check=True, timeout=20)
+    subprocess.run([needs_tool("git"), "init", "-q", "--bare", "origin"], cwd=tmp_path, check=True, timeout=300)
     repository.git("remote", "add", "origin", str(tmp_path / "origin"))
     (publishing,) = re.findall(r"```sh\n(set -eu\n.*?)```", PAGE.read_text(), re.DOTALL)
     said = '{"definitions": [{"definition_id": "shop", "state": "rollback"}], "version": 7}'
@@ -167,7 +167,7 @@ def test_the_platform_reviews_lists_of_sub_agents_and_what_checks_them(path: str
 def test_a_run_without_a_base_is_told_on_standard_error() -> None:
     """Exit code 2, nothing on standard output."""
     command = [sys.executable, "-m", "sidecar", "validate-refs", "examples/config"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "give the base, either --base REF or --base-dir DIR\n"

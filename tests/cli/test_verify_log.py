@@ -135,7 +135,7 @@ def test_what_it_could_not_know_is_a_note(folder: Path) -> None:
     ("arguments", "text"),
     [
         ([], "say where the record is: --sqlite PATH"),
-        (["--sqlite", "absent.db"], "absent.db is not there"),
+        (["--sqlite", "absent.db"], "absent.db does not exist"),
         (["--sqlite", LINES], "cannot be read as a SQLite database"),
         (["--sqlite", RECORD, "--checkpoints", LINES], "give checkpoints and public keys together"),
         (["--sqlite", RECORD, "--checkpoints", "absent", "--public-key", PUBLIC], "absent cannot be read"),

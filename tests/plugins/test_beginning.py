@@ -106,7 +106,7 @@ def test_what_is_written_is_healthy_and_chosen_by_the_settings_of_its_readme(mad
     settings = tmp_path / "sidecar.toml"
     settings.write_text(as_toml(all_settings(made, tmp_path)), encoding="utf-8")
 
-    rows = sidecar(["plugins", "doctor", "--timeout", "60", "--config", str(settings)], tmp_path, made.site)
+    rows = sidecar(["plugins", "doctor", "--timeout", "240", "--config", str(settings)], tmp_path, made.site)
     listed = sidecar(["plugins", "list", "--config", str(settings)], tmp_path, made.site)
 
     found = {row["plugin"]: (row["state"], row["enabled"], row["offers"]) for row in rows}
@@ -175,7 +175,7 @@ def test_a_name_that_cannot_be_one_is_refused(name: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["json", "class", "sidecar", "sidecar-conformance", "pytest"])
 def test_a_name_that_python_has_already_is_refused(name: str, tmp_path: Path) -> None:
     """The plugin would hide a module, or be hidden by it."""
-    with pytest.raises(ScaffoldError, match="is there already; choose another name"):
+    with pytest.raises(ScaffoldError, match="exists already; choose another name"):
         write_scaffold(PluginKind.RUNNER, name, tmp_path)
 
 
@@ -190,7 +190,7 @@ def test_what_is_there_is_left_alone(there: str, tmp_path: Path) -> None:
     else:
         place.symlink_to(tmp_path / "nowhere")
 
-    with pytest.raises(ScaffoldError, match="is there already"):
+    with pytest.raises(ScaffoldError, match="exists already"):
         write_scaffold(PluginKind.RUNNER, "made-plugin", tmp_path)
 
     assert [each.name for each in tmp_path.iterdir()] == ["made-plugin"]
@@ -205,7 +205,7 @@ def test_the_command_writes_and_refuses(tmp_path: Path) -> None:
 
     assert (first.returncode, second.returncode) == (0, 64)
     assert f"{tmp_path}/made-plugin, a plugin of the kind runner" in first.stdout
-    assert "is there already" in second.stderr
+    assert "exists already" in second.stderr
     assert [each.name for each in tmp_path.iterdir()] == ["made-plugin"]
     gone = run([*command[:-1], str(tmp_path / "nowhere")], ROOT)
     assert (gone.returncode, "cannot be written: No such file" in gone.stderr) == (64, True)

@@ -130,7 +130,7 @@ async def test_waiting_and_history_do_not_contradict_each_other_about_what_is_in
         _, rows, _ = await desk.say(show_history, HistoryOptions("shop"), as_json=True)
 
     assert "\nin effect: every living replica" in waited
-    assert "promoted -> killed  (kill_switch; no turn since)" in before
+    assert "promoted -> killed  (kill_switch; no turn yet)" in before
     assert "promoted -> killed  (kill_switch; first turn after 0 ms)" in after
     assert "in effect" not in before + after
     moved = [json.loads(row)["transition"] for row in rows.splitlines() if "transition" in json.loads(row)]

@@ -44,7 +44,7 @@ PIPES: Final = (
 """Chromium reads commands from 3 and writes to 4."""
 LARGEST: Final = 64 * 1024 * 1024
 """Bytes of one message; a screenshot is one."""
-PATIENCE: Final = 30.0
+PATIENCE: Final = 120.0
 MARGIN: Final = 8
 """Pixels around an element on its screenshot."""
 

@@ -61,7 +61,7 @@ class ConfigRepository:
             **{f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in PERSON.items()},
         }
         done = subprocess.run(
-            [self._git, *arguments], cwd=self.folder, env=env, check=True, capture_output=True, text=True, timeout=20
+            [self._git, *arguments], cwd=self.folder, env=env, check=True, capture_output=True, text=True, timeout=300
         )
         return done.stdout.strip()
 

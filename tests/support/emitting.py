@@ -28,8 +28,8 @@ from tests.support.plain_http import plain_client
 
 ROOT: Final = Path(__file__).parents[2]
 SLOTS: Final = ("shop", "rewards", "support")
-START_SECONDS: Final = 30
-STOP_SECONDS: Final = 10
+START_SECONDS: Final = 180
+STOP_SECONDS: Final = 120
 CONFIGURED_ENDPOINT: Final = "http://127.0.0.1:8480"
 SETTINGS: Final = """
 [server]

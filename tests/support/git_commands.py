@@ -30,5 +30,5 @@ def git(folder: Path, *arguments: str, given: str | None = None, **around: str) 
     command = [needs_tool("git"), *arguments]
     env = {**os.environ, **ALONE, **around}
     return subprocess.run(
-        command, cwd=folder, env=env, input=given, capture_output=True, text=True, timeout=60, check=True
+        command, cwd=folder, env=env, input=given, capture_output=True, text=True, timeout=300, check=True
     ).stdout.strip()

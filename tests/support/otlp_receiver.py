@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metr
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces_pb
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-WAIT_SECONDS: Final = 20.0
+WAIT_SECONDS: Final = 120.0
 SERVICE: Final = "opentelemetry.proto.collector.{0}.v1.{1}Service"
 ItemT = TypeVar("ItemT")
 
@@ -115,7 +115,12 @@ class OtlpReceiver:
             self.senders.append(_values(group.resource.attributes))
             for record in (record for scope in group.scope_logs for record in scope.log_records):
                 made = Received(
-                    record.event_name, _values(record.attributes), record.body.string_value, record.severity_text
+                    name=record.event_name,
+                    attributes=_values(record.attributes),
+                    body=record.body.string_value,
+                    severity=record.severity_text,
+                    trace_id=record.trace_id.hex(),
+                    span_id=record.span_id.hex(),
                 )
                 self.logs.append(made)
         return await self._taken("logs", request, logs_pb.ExportLogsServiceResponse())

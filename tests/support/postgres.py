@@ -33,7 +33,7 @@ SETTINGS: Final = (
     "autovacuum_naptime=5s",
     "log_min_messages=fatal",
 )
-SECONDS: Final = 30.0
+SECONDS: Final = 180.0
 NOT_CONNECTED: Final = 2
 """Exit status of psql when the server takes no connection, or drops it."""
 IN_MEMORY: Final = Path("/dev/shm")

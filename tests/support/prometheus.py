@@ -18,7 +18,7 @@ from tests.support.sidecar_process import ROOT, SidecarProcess, next_look
 
 ALERTS: Final = ROOT / "examples" / "alerts"
 RULES: Final = ALERTS / "sidecar.rules.yml"
-WAIT_SECONDS: Final = 30.0
+WAIT_SECONDS: Final = 120.0
 CONFIGURATION: Final = """
 global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}
 rule_files: [{rules}]

@@ -17,8 +17,8 @@ from examples.http_serving import serving
 from tests.support.plain_http import plain_client
 
 ROOT: Final = Path(__file__).parents[2]
-START_SECONDS: Final = 20
-STOP_SECONDS: Final = 10
+START_SECONDS: Final = 120
+STOP_SECONDS: Final = 120
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ PLAIN: Final = {"DEMO_ORCHESTRATOR": "plain"}
 """What `make demo` runs; where the tests run, LangChain is installed, which would be taken otherwise."""
 READABLE: Final[Mapping[str, str]] = {} if os.geteuid() == 0 else {"SIDECAR__SERVER__ALLOW_DEBUGGING": "true"}
 """Lets another user than root find the mark in the environment of the sidecar."""
-SECONDS: Final = 90.0
+SECONDS: Final = 300.0
 """For anything the demo is waited for."""
-GONE_SECONDS: Final = 20.0
+GONE_SECONDS: Final = 120.0
 """For all that it started to end."""
 
 

@@ -16,7 +16,7 @@ import httpx
 from tests.support.sidecar_process import ROOT
 
 DASHBOARDS: Final = ROOT / "examples" / "dashboards"
-SECONDS: Final = 20.0
+SECONDS: Final = 120.0
 CONFIGURATION: Final = """
 global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}
 scrape_configs:

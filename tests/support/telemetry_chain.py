@@ -33,6 +33,7 @@ class TelemetryChain:
         """Bind, dispatch if there are calls, end."""
         stub = dispatch_pb2_grpc.DispatchServiceStub(self.channel)
         metadata: tuple[tuple[str, str], ...] = ((BOOT_SECRET_KEY, self.sidecar.boot_secret),)
+        metadata = (*metadata, ("traceparent", traceparent)) if traceparent else metadata
         bind = a_bind(turn_id=f"turn-{number}", episode_id="episode-1", principal=user)
         bound = await stub.BindTurn(bind, metadata=metadata, timeout=10)
         request = pb.DispatchRequest(
@@ -42,9 +43,8 @@ class TelemetryChain:
             calls=some_calls(*calls),
             prior_context="So far nothing.",
         )
-        traced = (*metadata, ("traceparent", traceparent)) if traceparent else metadata
         if calls:
-            await stub.DispatchUnary(pb.DispatchUnaryRequest(dispatch=request), metadata=traced, timeout=20)
+            await stub.DispatchUnary(pb.DispatchUnaryRequest(dispatch=request), metadata=metadata, timeout=20)
         end = pb.EndTurnRequest(surface_token=bound.surface_token, narration="There.")
         return await stub.EndTurn(end, metadata=metadata, timeout=10)
 

@@ -1,10 +1,15 @@
 """Audit events of a whole process reach a real collector: each once, with every field, whatever was away meanwhile."""
 
 import signal
+from typing import Any
 
+import grpc
 import pytest
 
-from sidecar.observability import span_names
+from sidecar.observability import names, span_names
+from sidecar.rpc.operators import ROLE_TOKEN_KEY
+from subagents.lifecycle.v1.lifecycle_pb2 import KillRequest
+from subagents.lifecycle.v1.lifecycle_pb2_grpc import LifecycleServiceStub
 from subagents_client import ToolCall, TurnRequest
 from subagents_client.runner import Run, RunnerHost
 from tests.support.operated_process import OperatedProcess, free_port, operated_process
@@ -15,11 +20,21 @@ from tests.support.sidecar_process import place
 pytestmark = pytest.mark.system
 
 TRANSITION = "subagent.lifecycle.transition"
+TRACE, SPAN = "ab" * 16, "cd" * 8
 PRESCRIBED = [
     *("event", "subagent_id", "source_state", "target_state", "trigger"),
     *("agent_definition_commit", "cohort"),
 ]
 OURS = ["event_id", "slot", "digest", "at", "effective_at", "actor", "actor_key", "actor_role", "reason", "request_id"]
+
+OTHERS = """
+[policy.verticals.support]
+flags = "others"
+[flags.others]
+plugin = "memory"
+on = ["flag_of_another_team"]
+"""
+"""A flag that is on and that no definition mentions: a backend may have thousands of them."""
 
 
 def to_collector(port: int) -> str:
@@ -33,7 +48,7 @@ async def test_an_event_reaches_the_collector_once_although_that_was_away_and_th
     """A kill with no collector there, then SIGKILL; the next process sends it, under the id that its log line had."""
     port = await free_port()
     with place() as folder:
-        async with operated_process(folder, to_collector(port)) as bench:
+        async with operated_process(folder, to_collector(port) + OTHERS) as bench:
             assert await bench.offers("turn-1") == ["ask_shop", "ask_support"]
             await bench.killed("shop", request_id="r-kill")
             assert await bench.offers("turn-2") == ["ask_support"]
@@ -98,6 +113,7 @@ async def test_an_event_is_joined_with_the_traces_and_the_decisions_of_the_turns
                 await a_turn(bench, 1, asks=True)
                 await bench.killed("shop", request_id="pipeline-4711")
                 await a_turn(bench, 2, asks=False)
+                line = await a_refused_step(bench)
                 event = await collector.log(TRANSITION)
                 span = await collector.span("invoke_agent shop")
                 decision = await collector.log("routing.decision", lambda one: not one.attributes["invoked"])
@@ -109,6 +125,16 @@ async def test_an_event_is_joined_with_the_traces_and_the_decisions_of_the_turns
     (candidate,) = [each for each in decision.attributes["candidates"] if each["slot"] == event.attributes["slot"]]
     assert (candidate["definition_id"], candidate["verdict"]) == (event.attributes["subagent_id"], "killed")
     assert event.attributes["request_id"] == "pipeline-4711"
+    assert (line["trace_id"], line["span_id"]) == (TRACE, SPAN)
+
+
+async def a_refused_step(bench: OperatedProcess) -> dict[str, Any]:
+    """Call with a token that is none, in a trace, e.g. that of a pipeline; return the line of the log."""
+    metadata = ((ROLE_TOKEN_KEY, "rt1.none"), ("traceparent", f"00-{TRACE}-{SPAN}-01"))
+    async with grpc.aio.insecure_channel(f"unix:{bench.folder}/o/s.sock") as channel:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await LifecycleServiceStub(channel).Kill(KillRequest(), timeout=20, metadata=metadata)
+    return await bench.sidecar.event(names.OPERATOR_REFUSED)
 
 
 async def a_turn(bench: OperatedProcess, number: int, *, asks: bool) -> None:

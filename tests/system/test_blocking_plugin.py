@@ -1,19 +1,17 @@
-"""A plugin that blocks the event loop of a running sidecar is named in its log, metric and health."""
+"""A plugin that blocks its thread delays no other, and is named in log and metric."""
 
-import time
-from pathlib import Path
 from typing import Final
 
-import httpx
 import pytest
 
+from subagents_client import TurnRequest
 from tests.plugins.distributions import SitePackages
 from tests.support.sidecar_process import place, started
 
 pytestmark = pytest.mark.system
 
 BLOCKS: Final = """
-import asyncio, time
+import pathlib, time
 from sidecar.adapters.flags_memory import MemoryFlags
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.specs import FlagBackendSpec
@@ -28,7 +26,7 @@ class Blocks(MemoryFlags):
         return await super().fetch()
 
     async def changed(self):
-        await asyncio.sleep(0)
+        pass
 
 def made(settings):
     return Blocks(())
@@ -37,34 +35,31 @@ def made(settings):
 def sidecar_flag_backends():
     return [FlagBackendSpec(name="blocks", contract="flag-backend/1", summary="Blocks", factory=made)]
 """
-SETTINGS: Final = '[plugins]\nenabled = ["flags-blocks"]\n[policy.verticals.shop]\nflags = "blocks"\n'
+SETTINGS: Final = """
+[plugins]
+enabled = ["flags-blocks"]
+[policy.verticals.shop]
+flags = "blocks"
+"""
 
 
 @pytest.mark.seconds(60)
-async def test_a_flag_backend_that_blocks_is_named_while_it_does() -> None:
-    """The other vertical waits as well, so the log says at once which distribution to take out."""
+async def test_a_flag_backend_that_blocks_is_named_while_others_are_served() -> None:
+    """A bind is answered while it blocks, and a stop does not wait for it."""
     with place() as folder:
         site, released = folder / "site", folder / "released"
         site.mkdir()
         SitePackages(site).install("flags-blocks", BLOCKS.format(released=str(released)), entry="blocks")
         async with started(folder, more=SETTINGS, environment={"PYTHONPATH": str(site)}) as sidecar:
-            held = await sidecar.event("sidecar.loop_held_up")
-            assert (held["level"], held["plugin"]) == ("error", "flags-blocks")
-            assert held["frame"].startswith("flags_blocks:")
-            assert held["frame"].endswith("Blocks.fetch")
+            blocked = await sidecar.event("sidecar.anomaly", lambda one: one["kind"] == "plugin_blocked")
+            assert blocked["message"].startswith("flag-backend blocks blocks its thread at flags_blocks:")
+            assert "Blocks.fetch" in blocked["message"]
 
-            release(released)
-            over = await sidecar.event("sidecar.loop_released")
-            assert over["plugin"] == "flags-blocks"
-            assert over["seconds"] >= 0.25
+            async with sidecar.client() as client:
+                turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="e-1"))
+            assert "ask_support" in [tool.name for tool in turn.surface.sub_agent_tools]
 
-            listening = await sidecar.event("sidecar.listening")
-            async with httpx.AsyncClient(base_url=f"http://{listening['ops_address']}") as http:
-                health, metrics = (await http.get("/readyz")).json(), (await http.get("/metrics")).text
-            assert health["event_loop"]["last_held_up"]["plugin"] == "flags-blocks"
-            assert 'sidecar_loop_held_up_total{plugin="flags-blocks"} 1' in metrics
-
-
-def release(file: Path) -> None:
-    """Let the plugin go on."""
-    file.write_text(str(time.time()))
+            await sidecar.metrics_show('sidecar_anomalies_total{kind="plugin_blocked"} 1.0')
+            held_up = [one for one in sidecar.events if one["event"] == "sidecar.loop_held_up"]
+            assert [one for one in held_up if "flags_blocks" in str(one)] == []
+        assert not released.exists()

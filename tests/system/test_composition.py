@@ -107,17 +107,25 @@ async def test_no_byte_in_a_side_file_decides_readiness(folder: Path, caplog: py
     assert all(file.read_bytes().startswith(damaged) for file in (checkpoints, kills))
 
 
-async def test_what_was_built_is_closed_when_building_fails_half_way(folder: Path) -> None:
-    """The ops port is taken: the backend is closed, no socket stays behind, both locks are free."""
+async def test_an_ops_port_in_use_is_told_before_anything_is_made(folder: Path) -> None:
+    """No record is created, which another sidecar may use."""
     async with await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0) as other:
         address = "127.0.0.1:{1}".format(*other.sockets[0].getsockname())
-        mine = Mine()
-        said = settings(folder, MINE, SIDECAR__SERVER__OPS_ADDRESS=address)
-        with pytest.raises(
-            AddressInUse, match=r"is in use by another process; stop it, or set another port; 0 takes any"
-        ):
-            async with running_sidecar(said, replaced=Overrides(plugins=[mine])):
+        said = settings(folder, SIDECAR__SERVER__OPS_ADDRESS=address)
+        with pytest.raises(AddressInUse, match=r"is in use by another process; stop it, or set another port"):
+            async with running_sidecar(said):
                 pytest.fail("it must not start")
+    assert not said.server.boot_secret_file.exists()
+    assert not said.record.sqlite.path.exists()
+
+
+async def test_what_was_built_is_closed_when_building_fails_half_way(folder: Path) -> None:
+    """Another process has the last socket: the backend is closed, no socket stays behind, both locks are free."""
+    mine = Mine()
+    said = settings(folder, MINE)
+    with exclusive_socket(said.server.agents_socket), pytest.raises(AddressInUse, match="is served by another process"):
+        async with running_sidecar(said, replaced=Overrides(plugins=[mine])):
+            pytest.fail("it must not start")
     assert mine.closed.is_set()
     for path in (said.server.dispatch_socket, said.server.agents_socket):
         assert not path.exists()

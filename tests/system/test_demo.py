@@ -190,7 +190,7 @@ def test_held_it_runs_until_it_is_stopped() -> None:
         )
         listed = next(line for line in demo.lines if line.startswith("SIDECAR_TARGET="))
         assert re.search(
-            r"travel +travel +killed", subprocess.check_output(["sh", "-c", listed], text=True, timeout=30)
+            r"travel +travel +killed", subprocess.check_output(["sh", "-c", listed], text=True, timeout=300)
         )
         demo.process.send_signal(signal.SIGINT)
         assert demo.read_to_the_end() == 130

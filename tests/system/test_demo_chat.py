@@ -13,7 +13,7 @@ from tests.support.running_demo import demo_at_a_terminal, running_demo
 pytestmark = pytest.mark.system
 
 CHAT: Final = {"CHAT": "1"}
-STOP_SECONDS: Final = 20.0
+STOP_SECONDS: Final = 120.0
 CANARY: Final = "canary-of-somebody-else-4712"
 
 

@@ -93,15 +93,13 @@ def test_it_runs_all_reloads_what_changes_and_ends_with_one_signal() -> None:
 
         dev.edit("travel_agent.py", "import asyncio\n", "import asyncio\nx = = 1\n")
         dev.until("travel_agent | SyntaxError: invalid syntax (travel_agent.py, line 4)")
-        dev.until(
-            "travel_agent | ended with exit code 1; it starts again when its files change; whole output: .run/dev"
-        )
+        dev.until("travel_agent | ended with exit code 1; it restarts when its files change; complete output: .run/dev")
         dev.edit("travel_agent.py", "x = = 1\n", "")
-        dev.until("dev | changed: travel_agent.py; starting again: travel_agent")
+        dev.until("dev | changed: travel_agent.py; restarting: travel_agent")
         dev.edit("config/prompts/components/travel/persona-travel.yaml", "the travel", "our travel")
-        dev.until("sidecar | a new state of the definitions is in force")
+        dev.until("sidecar | new definitions are in use")
         dev.edit("sidecar.toml", "fan_out_cap = 3", "fan_out_cap = 2")
-        dev.until("dev | changed: sidecar.toml; starting again: sidecar")
+        dev.until("dev | changed: sidecar.toml; restarting: sidecar")
         dev.until("dev | the sidecar answers")
 
         dev.process.send_signal(signal.SIGINT)
@@ -126,8 +124,8 @@ def test_nothing_outlives_it_when_it_is_killed() -> None:
 def test_another_folder_is_refused(arguments: tuple[str, ...], missing: str, tmp_path: Path) -> None:
     """With the file that is missing, and nothing is started or written."""
     command = [sys.executable, "-m", "sidecar", "dev", "--dir", str(tmp_path), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
-    said = f"{tmp_path}/{missing} is not there; give a folder that `sidecar init` wrote, with --dir\n"
+    said = f"{tmp_path}/{missing} does not exist; give a folder that `sidecar init` wrote, with --dir\n"
     assert (done.returncode, done.stderr) == (64, said)
     assert list(tmp_path.iterdir()) == []

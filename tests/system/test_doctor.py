@@ -114,7 +114,7 @@ async def test_beside_a_running_sidecar_it_says_that_it_runs(folder: Path) -> No
         code, found = await doctor(folder, "", "127.0.0.1:0", listens["ops_address"])
         texts = [each["text"] for each in found if each["area"] in {"sockets", "ops"}]
     assert code == 0, wrong(found)
-    assert texts == ["a running process serves it"] * 2 + ["a sidecar runs there and takes turns"]
+    assert texts == ["a running process serves it"] * 2 + ["a sidecar runs there and accepts turns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ MISTAKES: Final = {
         "sockets", "lets others in (mode 0755)", lambda folder: (folder / "dispatch").mkdir(mode=0o755)
     ),
     "a file that is no socket": Mistake(
-        "sockets", "a file that is no socket", lambda folder: (private(folder / "agents") / "sidecar.sock").touch()
+        "sockets", "a file, not a socket", lambda folder: (private(folder / "agents") / "sidecar.sock").touch()
     ),
     "a secret that others may read": Mistake("files", "may be read by others (mode 0644)", secret_for_others),
     "a missing key file": Mistake("files", "k1 cannot be read: No such", more='[keys.files]\nk1 = "{folder}/k1"\n'),
@@ -178,7 +178,7 @@ MISTAKES: Final = {
         lambda folder: (private(folder / "record") / "record.sqlite").write_bytes(b"no database" * 500),
     ),
     "a record that is forgotten": Mistake(
-        "record", "everything is forgotten", old="[record.sqlite]", new='[record]\ndatabase = "memory"\n[record.sqlite]'
+        "record", "the record is lost", old="[record.sqlite]", new='[record]\ndatabase = "memory"\n[record.sqlite]'
     ),
 }
 
@@ -272,7 +272,7 @@ def groups(folder: Path, group: int | str = os.getegid()) -> list[tuple[str, str
 def test_the_directories_of_a_group_of_hosts_are_examined(folder: Path) -> None:
     """Missing ones are made at the start; owner, group and mode of those that are there are compared."""
     folder.chmod(0o755)
-    assert groups(folder) == [("ok", "its directory is made at the start", "")]
+    assert groups(folder) == [("ok", "its directory is created at the start", "")]
     hosts = private(folder / "shop") / "hosts"
     hosts.mkdir(mode=0o777)
     hosts.chmod(0o777)
@@ -284,7 +284,7 @@ def test_the_directories_of_a_group_of_hosts_are_examined(folder: Path) -> None:
     assert groups(folder) == [("ok", "free", "")]
     folder.chmod(0o700)
     assert groups(folder)[1:] == [
-        ("warning", f"the group cannot enter {folder}, so its hosts reach nothing in it", f"chmod o+x {folder}")
+        ("warning", f"the group cannot enter {folder}, so its hosts cannot reach the socket", f"chmod o+x {folder}")
     ]
 
 
@@ -295,7 +295,7 @@ def test_a_group_that_does_not_exist_or_cannot_have_the_socket_is_named(folder: 
     assert (level, "there is no group of users `no-such-group`" in text) == ("error", True)
     if os.geteuid() != 0:
         ((level, text, remedy),) = groups(folder, 61_010)
-        assert (level, "of which this user is no member" in text) == ("error", True)
+        assert (level, "of which this user is not a member" in text) == ("error", True)
         assert f"install -d -o {os.geteuid()} -g 61010 -m 2750 {folder}/shop" in remedy
 
 

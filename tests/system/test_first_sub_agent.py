@@ -50,7 +50,7 @@ def repository() -> Iterator[Path]:
     """What `sidecar init travel` writes, in a folder whose name is short enough for sockets."""
     with TemporaryDirectory(prefix="init-") as folder:
         command = [sys.executable, "-m", "sidecar", "init", "travel", "--dir", folder]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
         assert [line.strip() for line in done.stdout.splitlines() if line.startswith("  ")] == [
             f"cd {folder}/travel",
             INSTALLING,

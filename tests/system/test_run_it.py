@@ -20,7 +20,7 @@ UNTIL_IT_SERVES = """
 until sidecar health --config examples/sidecar.toml >health 2>&1; do kill -0 $!; done
 until [ -S .run/shop.sock ]; do kill -0 %2; done
 """
-SECONDS = 60.0
+SECONDS = 300.0
 
 
 @pytest.fixture

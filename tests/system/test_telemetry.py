@@ -2,7 +2,9 @@
 
 import os
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,17 +31,35 @@ def to(collector: OtlpReceiver, more: str = "") -> str:
     )
 
 
+def traced(line: dict[str, Any]) -> tuple[str, str]:
+    """Return the trace and the span that a line of the log belongs to."""
+    return line["trace_id"], line["span_id"]
+
+
+def is_of(turn_id: str) -> Callable[[dict[str, Any]], bool]:
+    """Return what recognises an event of a turn."""
+    return lambda event: event["turn_id"] == turn_id
+
+
 @requirement("PC2-D-29")
-async def test_spans_hang_together_from_the_clients_to_the_data_services() -> None:
-    """Dispatch, attempt, data call, each below the other; `cache_meta` on the last, and its context at the service."""
-    async with otlp_receiver() as collector, telemetry_chain(to(collector)) as chain:
+async def test_spans_hang_together_from_the_clients_to_the_data_services_and_log_lines_name_them() -> None:
+    """Dispatch, attempt, data call, each below the other; `cache_meta` on the last, and its context at the service.
+
+    A line about a dispatch has its span, one about the end of a turn has the client's.
+    """
+    async with otlp_receiver() as collector, telemetry_chain(to(collector, "error_emit = true\n")) as chain:
         await chain.turn(1, "ask_shop", "ask_rewards", traceparent=SAMPLED)
         whole = await collector.span("invoke_workflow dispatch")
         shop = await collector.span("invoke_agent shop")
         rewards = await collector.span("invoke_agent rewards")
         tool = await collector.span("execute_tool search_offers")
         called = chain.ccs.service.calls[-1].traceparent
+        failure = await chain.sidecar.event(names.ERROR_EMIT)
+        decision = await chain.sidecar.event(names.ROUTING_DECISION)
+        exported = [await collector.log(names.ERROR_EMIT), await collector.log(names.ROUTING_DECISION)]
 
+    assert [traced(line) for line in (failure, decision)] == [(TRACE, whole.span_id), (TRACE, CALLER)]
+    assert [(one.trace_id, one.span_id) for one in exported] == [traced(failure), traced(decision)]
     assert {one.trace_id for one in collector.spans} == {TRACE}
     assert (whole.parent, shop.parent, rewards.parent) == (CALLER, whole.span_id, whole.span_id)
     assert (tool.parent, called) == (shop.span_id, f"00-{TRACE}-{tool.span_id}-01")
@@ -62,10 +82,15 @@ async def test_a_trace_that_is_not_sampled_makes_no_span_and_goes_on() -> None:
         await collector.span("invoke_workflow dispatch")
         await collector.span("execute_tool search_offers")
         contexts = [call.traceparent for call in chain.ccs.service.calls]
+        decisions = {
+            turn: await chain.sidecar.event(names.ROUTING_DECISION, is_of(turn)) for turn in ("turn-1", "turn-2")
+        }
 
     of_dispatches = [one.attributes for one in collector.spans if span_names.DISPATCH_ID in one.attributes]
     assert {each[span_names.DISPATCH_ID] for each in of_dispatches} == {"dispatch-3"}
     assert contexts[:2] == [UNSAMPLED, None]
+    assert traced(decisions["turn-1"]) == (TRACE[::-1], CALLER)
+    assert "trace_id" not in decisions["turn-2"]
 
 
 async def test_without_a_clients_context_chance_begins_a_trace() -> None:
@@ -184,6 +209,9 @@ async def test_no_user_and_nothing_that_was_said_reaches_the_collector() -> None
         await collector.span("execute_tool search_offers", lambda one: span_names.CACHE_META in one.attributes)
         await collector.log("security.incident")
         await collector.log("routing.decision", lambda one: one.attributes["turn_id"] == "turn-2")
+        incident = await chain.sidecar.event("security.incident")
+        attempt = await collector.span("invoke_agent shop")
+    assert traced(incident) == (TRACE, attempt.span_id)
     sent = b"".join(content for _, content in collector.raw)
     assert b"episode-1" in sent
     secrets = (USER, "user-other-canary", "canary-of-somebody-else", SECRET_WORDS, "So far nothing.", "There.")

@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.system
 
 PROBE: Final = (sys.executable, "-m", "tests.support.fork_server.probe")
 BOTH: Final = pytest.mark.parametrize("start", [AlwaysPopen, WarmPopen])
-SECONDS: Final = 30.0
+SECONDS: Final = 180.0
 ROOM: Final = Room(0, 4096, 0, 4096)
 PIPES: Final = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
@@ -32,21 +33,39 @@ def said_by(start: Any, *arguments: str, typed: str = "", **options: Any) -> tup
     return process.returncode, out, errors
 
 
-@pytest.mark.parametrize("options", [{}, {"start_new_session": True}, {"process_group": 0}, {"cwd": "elsewhere"}])
-def test_a_copy_finds_what_a_started_process_finds(options: dict[str, Any], tmp_path: Path) -> None:
+@pytest.fixture
+def two_files(tmp_path: Path) -> Iterator[list[int]]:
+    """The numbers of two open files."""
+    with (tmp_path / "one").open("w+") as one, (tmp_path / "two").open("w+") as two:
+        for file in (one, two):
+            file.write(file.name)
+            file.flush()
+        yield [one.fileno(), two.fileno()]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"start_new_session": True}, {"process_group": 0}, {"cwd": "elsewhere"}, {"pass_fds": "two files"}]
+)
+def test_a_copy_finds_what_a_started_process_finds(
+    options: dict[str, Any], tmp_path: Path, two_files: list[int]
+) -> None:
     """Arguments, variables, module path, streams, descriptors, signals, and what `/proc` shows of it."""
     (tmp_path / "elsewhere").mkdir()
     variables = {"SIDECAR_PROBE": "é" * 30, "PYTHONPATH": f"{ROOT}:{tmp_path}", "PYTHONUNBUFFERED": "1"}
     asked = {"typed": "two\nlines", "env": {**os.environ, **variables}, **options}
     if "cwd" in options:
         asked["cwd"] = tmp_path / "elsewhere"
+    passed = two_files if "pass_fds" in options else []
+    if passed:
+        asked["pass_fds"] = passed
 
     (code, started, errors), (copied_code, copied, copied_errors) = (
-        said_by(start, "find", "a b", **asked) for start in (AlwaysPopen, WarmPopen)
+        said_by(start, "find", "a b", *map(str, passed), **asked) for start in (AlwaysPopen, WarmPopen)
     )
 
     assert (code, errors, copied_code, copied_errors) == (0, "", 0, "")
     assert json.loads(copied) == json.loads(started) | {"copy": True}
+    assert json.loads(started)["passed"] == [str(tmp_path / name) for name in ("one", "two")[: len(passed)]]
     assert not json.loads(started)["copy"]
 
 
@@ -103,7 +122,8 @@ def test_a_server_ends_with_whoever_asked_it() -> None:
         ([sys.executable, "-S", "-m", "sidecar"], {}),
         ([sys.executable, "-m", "pip"], {}),
         ([sys.executable, "-m", "sidecars"], {}),
-        ([sys.executable, "-m", "sidecar"], {"pass_fds": [3]}),
+        ([sys.executable, "-m", "sidecar"], {"pass_fds": range(3, 12)}),
+        ([sys.executable, "-m", "sidecar", "eval"], {"pass_fds": [3]}),
         ([sys.executable, "-m", "sidecar"], {"preexec_fn": os.setsid}),
         ([sys.executable, "-m", "sidecar"], {"cwd": "/is/not/there"}),
     ],

@@ -25,6 +25,12 @@ def test_the_page_is_current_and_has_a_row_for_every_reason() -> None:
         assert (f"`{name.removeprefix('ERROR_REASON_')}` | {number} |" in text) == (number > 0)
 
 
+def test_a_reason_leads_to_its_symptom() -> None:
+    """As the table at the beginning of the troubleshooting page has it."""
+    (row,) = (line for line in PAGE.read_text("utf-8").splitlines() if "`TOOL_NOT_ALLOWED`" in line)
+    assert row.endswith("(troubleshooting.md#a-tool-added-after-the-promotion-is-not-allowed). |")
+
+
 def test_every_reason_says_in_words_that_are_known_which_reader_sees_it() -> None:
     """The page explains four readers."""
     readers = {reader for each in reasons(list(described())) for reader in each.seen.split(", ")}

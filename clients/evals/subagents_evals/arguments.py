@@ -13,7 +13,7 @@ from subagents_evals.runs.play_cases import CONCURRENT, CasePlayer
 from subagents_evals.runs.scaling import STEPS
 
 EXIT_CODES: Final = (
-    "exit codes: 0 all thresholds are met; 1 one is not, the set has gaps, or a comparison got worse beyond chance;"
+    "exit codes: 0 all thresholds are met; 1 one is not, the set has gaps, or a comparison is significantly worse;"
     " 2 nothing was measured or recorded: a file, a configuration, an option or a model cannot be used, or the sidecar"
     " did not start"
 )
@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
         prog="sidecar eval", description="Measure routing with labelled cases.", epilog=EXIT_CODES
     )
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    run = commands.add_parser("run", help="play every case and measure", epilog=EXIT_CODES)
+    run = commands.add_parser("run", help="run every case and measure", epilog=EXIT_CODES)
     _add_measuring(run)
     _add_playing(run)
     _add_recording(run)
@@ -107,7 +107,7 @@ def _add_sampling(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
     add("--language", default="en", help="of the conversations (en)")
     add("--redact", type=Path, help="further words to remove, one on a line, e.g. names of customers")
     add("--to", type=Path, required=True, dest="file", help="the file to write; must not be there")
-    label = commands.add_parser("add", help="add labelled turns to the set, and say how production routed them")
+    label = commands.add_parser("add", help="add labelled turns to the set, and show how production routed them")
     label.add_argument("file", type=Path, help="written by `sample`, with `calls` filled in")
     label.add_argument("folder", type=Path, help="holds agent_config.yaml, and the cases in `evals`")
     label.add_argument("--sets", type=Path, help="folder with the cases, instead of `evals` in the configuration")

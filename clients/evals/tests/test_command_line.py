@@ -68,7 +68,7 @@ def test_a_run_that_falls_short_ends_with_code_1_and_says_where(
 
     said = json.loads(capsys.readouterr().out)
     assert code == FELL_SHORT
-    assert "shop: routing_accuracy is 0.000, at least 0.95 is asked for" in said["short"]
+    assert "shop: routing_accuracy is 0.000, at least 0.95 is required" in said["short"]
     assert said["metrics"]["confusion"]["shop"]["support"] == 1
 
 

@@ -72,7 +72,7 @@ async def test_each_vertical_is_judged_by_its_own_criterion_and_threshold() -> N
     run = run_of(*judged, metrics=measured(judged, SLOTS))
     thresholds = with_judges(thresholds_of(None, list(SLOTS)), golden().suite, run.definitions)
     assert [one.quality for one in judged] == [0.6, 0.8, None]
-    assert list(shortfalls(run, thresholds)) == ["rewards: quality is 0.800, at least 0.9 is asked for"]
+    assert list(shortfalls(run, thresholds)) == ["rewards: quality is 0.800, at least 0.9 is required"]
     assert any("Coffee." in one and "An answer." in one and "The offer is named." in one for one in grader.shown)
 
 

@@ -133,7 +133,7 @@ def test_without_a_manifest_every_vertical_must_reach_95_percent() -> None:
     """Of routing accuracy."""
     short = list(shortfalls(RUN, thresholds_of(None, ["shop", "rewards"]), partial=True))
 
-    assert short == ["shop: routing_accuracy is 0.500, at least 0.95 is asked for"]
+    assert short == ["shop: routing_accuracy is 0.500, at least 0.95 is required"]
 
 
 @requirement("PC2-NFR-3a", "PC2-D-43")

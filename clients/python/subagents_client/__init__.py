@@ -29,8 +29,7 @@ from subagents_client.events import (
     StartState,
     StatusUpdate,
 )
-from subagents_client.history_values import (
-    ChildEvent,
+from subagents_client.history.episodes import (
     ComponentReference,
     ContextMessage,
     Episode,
@@ -40,17 +39,10 @@ from subagents_client.history_values import (
     EpisodeSummary,
     EpisodeTurn,
     EpisodeView,
-    EventActor,
-    EventBatch,
-    RecordedChild,
-    RecordedDispatch,
-    RecordedTurn,
     SubAgentAnswer,
     ToolMessage,
-    TurnPage,
-    TurnRow,
-    TurnState,
 )
+from subagents_client.history.scores import RecordedScore, Score, ScoredCall, ScoreSource
 from subagents_client.legacy import StrippedText, strip_components
 from subagents_client.outcomes import (
     CallOutcome,
@@ -63,7 +55,18 @@ from subagents_client.outcomes import (
     TokenUsage,
     ToolCall,
 )
-from subagents_client.recorded_history import RecordedHistory, Score, ScoredCall, ScoreSource, TurnFilter
+from subagents_client.recorded_history import RecordedHistory, TurnFilter
+from subagents_client.recorded_turns import (
+    ChildEvent,
+    EventActor,
+    EventBatch,
+    RecordedChild,
+    RecordedDispatch,
+    RecordedTurn,
+    TurnPage,
+    TurnRow,
+    TurnState,
+)
 from subagents_client.runtime import ClientRuntime, ClientTimeouts
 from subagents_client.status_words import StatusRenderer
 from subagents_client.surface import (
@@ -138,6 +141,7 @@ __all__ = [
     "RecordedChild",
     "RecordedDispatch",
     "RecordedHistory",
+    "RecordedScore",
     "RecordedTurn",
     "RoutedCall",
     "RoutingDecision",

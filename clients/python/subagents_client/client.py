@@ -11,7 +11,7 @@ from subagents.dispatch.v1 import dispatch_pb2
 from subagents.history.v1 import history_pb2
 from subagents_client import translate, translate_history
 from subagents_client.channels import open_channel, refuse_remote
-from subagents_client.history_values import Episode, EpisodeSize, EpisodeView
+from subagents_client.history.episodes import Episode, EpisodeSize, EpisodeView
 from subagents_client.recorded_history import RecordedHistory
 from subagents_client.runtime import ClientRuntime, ClientTimeouts
 from subagents_client.surface import Binding, TurnRequest

@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum, unique
 from typing import Final
 
 import grpc
@@ -11,17 +10,13 @@ import grpc
 from subagents.history.v1 import history_pb2
 from subagents_client import translate_history
 from subagents_client.errors import error_and_origin
-from subagents_client.history_values import (
-    EpisodePage,
-    EventBatch,
-    RecordedTurn,
-    TurnPage,
-    TurnState,
-)
+from subagents_client.history.episodes import EpisodePage
+from subagents_client.history.scores import Score, ScoredCall
 from subagents_client.outcomes import Outcome
+from subagents_client.recorded_turns import EventBatch, RecordedTurn, TurnPage, TurnState
 from subagents_client.retrying import backoff_before, is_retryable, retry_idempotent
 from subagents_client.wire import Wire
-from subagents_errors import InternalError, SubagentsError
+from subagents_errors import CallFailure, InternalError, SubagentsError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +32,7 @@ class TurnFilter:
         until: that began before; aware.
         outcome: in which a call came to it.
         definition_id: in which a child runs it.
+        reason: in which a call ended for it.
     """
 
     episode_id: str = ""
@@ -47,59 +43,10 @@ class TurnFilter:
     until: datetime | None = None
     outcome: Outcome | None = None
     definition_id: str = ""
+    reason: CallFailure | None = None
 
 
 EVERY_TURN: Final = TurnFilter()
-
-
-@unique
-class ScoreSource(StrEnum):
-    """What gave a score. The consumer-agent records those of users and rules."""
-
-    JUDGE = "judge"
-    USER = "user"
-    RULE = "rule"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
-    """A score of one call.
-
-    Attributes:
-        score_id: made by the caller, unique in the turn; the same score may be sent again.
-        name: what is scored, e.g. `helpfulness`: a-z, 0-9, _ and -.
-        value: 0, the worst, to 1, the best.
-        label: what the value means, e.g. `thumbs_up`; same form as `name`.
-        explanation: in words; erased with the content of the turn.
-        principal: the user of the turn; required with `ScoreSource.USER`.
-    """
-
-    score_id: str
-    turn_id: str
-    dispatch_id: str
-    call_id: str
-    name: str
-    value: float
-    source: ScoreSource
-    label: str = ""
-    explanation: str = ""
-    principal: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredCall:
-    """What was scored, as the record says.
-
-    Attributes:
-        arm: `active`, `target` or `control`.
-        recorded_before: whether an earlier request has recorded the same score.
-    """
-
-    sub_agent_id: str
-    definition_id: str
-    definition_digest: str
-    arm: str
-    recorded_before: bool
 
 
 class RecordedHistory:
@@ -274,6 +221,7 @@ def _list_turns(wanted: TurnFilter) -> history_pb2.ListTurnsRequest:
         principal=wanted.principal,
         outcome="OUTCOME_UNSPECIFIED" if wanted.outcome is None else f"OUTCOME_{wanted.outcome.name}",
         definition_id=wanted.definition_id,
+        reason=f"ERROR_REASON_{'UNSPECIFIED' if wanted.reason is None else wanted.reason.name}",
     )
     if wanted.since is not None:
         request.since.FromDatetime(wanted.since)

@@ -1,8 +1,7 @@
 """Messages of `subagents.history.v1` to the values of the SDK."""
 
 from subagents.history.v1 import history_pb2, record_pb2
-from subagents_client.history_values import (
-    ChildEvent,
+from subagents_client.history.episodes import (
     ComponentReference,
     Episode,
     EpisodePage,
@@ -10,13 +9,17 @@ from subagents_client.history_values import (
     EpisodeSize,
     EpisodeSummary,
     EpisodeTurn,
+    SubAgentAnswer,
+    ToolMessage,
+)
+from subagents_client.history.scores import RecordedScore, ScoreSource
+from subagents_client.recorded_turns import (
+    ChildEvent,
     EventActor,
     EventBatch,
     RecordedChild,
     RecordedDispatch,
     RecordedTurn,
-    SubAgentAnswer,
-    ToolMessage,
     TurnPage,
     TurnRow,
     TurnState,
@@ -25,6 +28,7 @@ from subagents_client.translate import call_outcome, timestamp
 from subagents_client.translate_ending import routing_decision, turn_close_reason
 
 STATES = {record_pb2.TurnState.Value(f"TURN_STATE_{state.name}"): state for state in TurnState}
+SOURCES = {record_pb2.ScoreSource.Value(f"SCORE_SOURCE_{source.name}"): source for source in ScoreSource}
 ACTORS = {record_pb2.EventActor.Value(f"EVENT_ACTOR_{actor.name}"): actor for actor in EventActor}
 """Numbers of the wire to our members; one that is newer than this version is none of them."""
 
@@ -52,6 +56,7 @@ def recorded_turn(message: history_pb2.GetTurnResponse) -> RecordedTurn:
         close_reason=turn_close_reason(message.close_reason),
         texts_left_out=message.texts_left_out,
         events_left_out=message.events_left_out,
+        scores=[_score(one) for one in message.scores],
     )
 
 
@@ -126,6 +131,21 @@ def _event(message: record_pb2.ChildEvent) -> ChildEvent:
         details_json=message.details_json,
         previous_link=message.previous_link,
         link=message.link,
+    )
+
+
+def _score(message: record_pb2.RecordedScore) -> RecordedScore:
+    return RecordedScore(
+        score_id=message.score_id,
+        dispatch_id=message.dispatch_id,
+        call_id=message.call_id,
+        name=message.name,
+        value=message.value,
+        label=message.label,
+        source=SOURCES.get(message.source, ScoreSource.UNSPECIFIED),
+        explanation=message.explanation,
+        recorded_by=message.recorded_by,
+        recorded_at=timestamp(message.recorded_at),
     )
 
 

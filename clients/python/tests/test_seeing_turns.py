@@ -7,10 +7,12 @@ import pytest
 
 from clients.python.tests.support.fake_sidecar_host import Scene, scene
 from subagents.dispatch.v1 import outcome_pb2, routing_pb2
+from subagents.errors.v1 import error_reason_pb2
 from subagents.history.v1 import history_pb2, record_pb2
-from subagents_client import ClientTimeouts, EventBatch, Outcome, TurnFilter, TurnState
-from subagents_errors import AdmissionRefused, InternalError, StoreUnavailable, UnknownTurn
+from subagents_client import ClientTimeouts, EventBatch, Outcome, ScoreSource, TurnFilter, TurnState
+from subagents_errors import AdmissionRefused, CallFailure, InternalError, StoreUnavailable, UnknownTurn
 
+JUDGE = ScoreSource.JUDGE
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 
@@ -52,6 +54,7 @@ async def test_turns_are_listed_with_filters_and_pages() -> None:
             until=AT,
             outcome=Outcome.FAILED,
             definition_id="shop-2",
+            reason=CallFailure.RUNNER_FAILED,
         )
         page = await here.client.history.list_turns(wanted, page_size=3, page_token="this")
         sent = here.sidecar.history.received[-1]
@@ -59,6 +62,7 @@ async def test_turns_are_listed_with_filters_and_pages() -> None:
     assert (sent.page_size, sent.page_token, sent.episode_id, sent.sub_agent_id) == (3, "this", "e-1", "shop")
     assert (sent.state, sent.outcome) == (record_pb2.TURN_STATE_LOST, outcome_pb2.OUTCOME_FAILED)
     assert (sent.principal, sent.definition_id) == ("ada", "shop-2")
+    assert sent.reason == error_reason_pb2.ERROR_REASON_RUNNER_FAILED
     assert sent.since.ToDatetime(AT.tzinfo) == sent.until.ToDatetime(AT.tzinfo) == AT
     assert here.sidecar.history.secrets == ["secret-1"]
     assert [row.state for row in page.turns] == [TurnState.OPEN, TurnState.ENDED, TurnState.UNSPECIFIED]
@@ -67,7 +71,7 @@ async def test_turns_are_listed_with_filters_and_pages() -> None:
 
 
 async def test_a_turn_is_read_with_its_children_and_dispatches() -> None:
-    """Contract, events, outcomes, routing; a turn that nobody knows is an exception of its own."""
+    """Contract, events, outcomes, routing, scores; a turn that nobody knows is an exception of its own."""
     async with scene() as here:
         child = record_pb2.RecordedChild(child_id="child-1", contract_json="{}", parent_child_id="child-0")
         child.events.add(sequence=1, name="agent.subagent_created", summary="made", details_json="{}", link="aa")
@@ -80,6 +84,10 @@ async def test_a_turn_is_read_with_its_children_and_dispatches() -> None:
         turn.dispatches.add(dispatch_id="d-1", call_count=1, owner_alive=True).outcomes.add(
             call_id="c-1", narration="Two."
         )
+        turn.scores.add(score_id="s-1", dispatch_id="d-1", call_id="c-1", name="helpfulness", value=0.25, label="down")
+        turn.scores[0].recorded_at.FromDatetime(AT)
+        turn.scores[0].source = record_pb2.SCORE_SOURCE_JUDGE
+        turn.scores.add(score_id="s-2").source = 99  # type: ignore[assignment]  # of a newer sidecar
         here.sidecar.history.turn = turn
         read = await here.client.history.get_turn("turn-1", child_ids=["child-1"])
         sent = here.sidecar.history.received[-1]
@@ -91,6 +99,9 @@ async def test_a_turn_is_read_with_its_children_and_dispatches() -> None:
     assert (read.children[0].parent_child_id, read.children[0].contract_json) == ("child-0", "{}")
     assert (read.children[0].events[0].summary, read.children[0].events[0].link) == ("made", "aa")
     assert read.dispatches[0].outcomes[0].narration == "Two."
+    judged, newer = read.scores
+    assert (judged.score_id, judged.call_id, judged.name, judged.label) == ("s-1", "c-1", "helpfulness", "down")
+    assert (judged.value, judged.source, judged.recorded_at, newer.source) == (0.25, JUDGE, AT, ScoreSource.UNSPECIFIED)
     assert (read.routing_decision and read.routing_decision.turn_id, read.narration, read.texts_left_out) == (
         "t-1",
         "N",

@@ -75,7 +75,7 @@ async def test_the_typescript_client_plays_it(way: list[str], tmp_path_factory: 
 @pytest.mark.system
 @pytest.mark.seconds(300)
 async def test_go_code_from_the_protos_alone_plays_it(tmp_path: Path) -> None:
-    """Generated and compiled with Debian's packages; the first run compiles gRPC, which takes a while."""
+    """Generated and compiled with Debian's packages; the first run of a user compiles gRPC, which takes a while."""
     needs_tool("go", package="golang-go")
     needs_tool("protoc-gen-go", package="protoc-gen-go-1-5")
     if not (DEBIAN_GO / "src/google.golang.org/grpc").exists():
@@ -87,7 +87,6 @@ async def test_go_code_from_the_protos_alone_plays_it(tmp_path: Path) -> None:
     go = {
         "GO111MODULE": "off",
         "GOPATH": f"{folder}:{DEBIAN_GO}",
-        "GOCACHE": str(REPOSITORY / ".pytest_cache" / "go"),
         "GOFLAGS": "",
     }
     await ran(folder, "go", "build", "-o", "scenario", "main.go", **go)

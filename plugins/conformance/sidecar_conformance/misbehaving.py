@@ -17,7 +17,6 @@ Never enable it where users are served.
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum, unique
@@ -44,10 +43,9 @@ from sidecar.policy.specs import (
 
 NAME: Final = "misbehaving"
 SECRET: Final = "conformance-secret-7f3a"  # noqa: S105  what a leaking plugin gives away; opens nothing
-BLOCKED: Final = 0.2
-"""Seconds for which a call holds the event loop up; one that did for ever could only be killed."""
-THREAD_HELD: Final = 3.0
-"""Seconds for which a lifecycle policy does not come back; longer than a sidecar waits for one."""
+LARGE_TEXT: Final = "x" * 1_000_000
+BLOCKED: Final = 5.0
+"""Seconds for which a call blocks its thread, unless the settings say otherwise."""
 CLINGS: Final = 0.5
 """Seconds for which a hanging call continues after its cancellation."""
 
@@ -63,15 +61,53 @@ class Misbehaviour(StrEnum):
     LIE = "lie"
     """Returns something that must not be believed: another type, another digest, another user's data."""
     BLOCK = "block"
-    """Holds the event loop up for a moment, then raises."""
+    """Blocks its thread for `seconds`, then raises."""
+    LARGE = "large"
+    """Lies at length: with as much text as no answer may have, or with fifty thousand flags."""
     LEAK = "leak"
     """Leaves a task behind, and raises with a secret in its message."""
 
 
+class Blocking:
+    """Where calls that block their thread wait. A test sees how many do, and lets them go."""
+
+    def __init__(self) -> None:
+        self._released = threading.Event()
+        self._lock = threading.Lock()
+        self._waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        """The number of calls that block their thread now."""
+        return self._waiting
+
+    def wait(self, seconds: float) -> None:
+        """Block this thread."""
+        with self._lock:
+            self._waiting += 1
+        self._released.wait(seconds)
+        with self._lock:
+            self._waiting -= 1
+
+    def release(self) -> None:
+        """Let every call go, those that come later too."""
+        self._released.set()
+
+    def hold(self) -> None:
+        """Block calls again that come from now on."""
+        self._released.clear()
+
+
+BLOCKING: Final = Blocking()
+"""Of all calls in this process."""
+
 SpecT = TypeVar("SpecT", bound=PluginSpec)
 SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
-    "properties": {"how": {"enum": [each.value for each in Misbehaviour], "description": "What every call does."}},
+    "properties": {
+        "how": {"enum": [each.value for each in Misbehaviour], "description": "What every call does."},
+        "seconds": {"type": "number", "minimum": 0, "description": f"How long `block` blocks; default: {BLOCKED:g}."},
+    },
     "required": ["how"],
     "additionalProperties": False,
 }
@@ -87,11 +123,15 @@ class Misbehaving:
 
     def __init__(self, settings: Mapping[str, Any], target: str = "") -> None:
         self.how = Misbehaviour(settings["how"])
+        self.seconds = float(settings.get("seconds", BLOCKED))
         self.target = target or NAME
+        self._padding = LARGE_TEXT if self.how is Misbehaviour.LARGE else ""
         self._left: list[asyncio.Task[None]] = []
 
     async def fetch(self) -> FlagReport:
         """Of a flag backend. Lies with every flag on, in a form that is none."""
+        if self.how is Misbehaviour.LARGE:
+            return FlagReport(frozenset(f"no_such_flag_{number}" for number in range(50_000)), "1")
         return cast("FlagReport", await self._act({"on": "everything"}))
 
     async def changed(self) -> None:
@@ -100,16 +140,21 @@ class Misbehaving:
 
     async def ask(self, question: GateQuestion) -> GateAnswer:
         """Of a gate client. Lies with a pass for another digest."""
-        return cast("GateAnswer", await self._act(_pass_for_another(question)))
+        return cast("GateAnswer", await self._act(_pass_for_another(question, self._padding)))
 
     async def enrich(self, call: EnricherCall) -> EnricherReply:
         """Of a connector. Lies with the data of another user."""
-        body = {"principal": f"not-{call.principal}", "version": "1.0.0", "status": "ok", "payload": {}}
+        body = {
+            "principal": f"not-{call.principal}",
+            "version": "1.0.0",
+            "status": "ok",
+            "payload": {"text": self._padding},
+        }
         return cast("EnricherReply", await self._act(EnricherAnswer(msgspec.json.encode(body))))
 
     async def run(self, _request: RunRequest) -> AsyncIterator[RunnerEvent]:
         """Of a runner. Lies with an event that is none."""
-        yield cast("RunnerEvent", await self._act("done, believe me"))
+        yield cast("RunnerEvent", await self._act(f"done, believe me{self._padding}"))
 
     async def take(self, _entries: Sequence[AuditEntry]) -> None:
         """Of an audit sink. Its lie is to have taken what it has thrown away, which no sidecar can see."""
@@ -117,7 +162,7 @@ class Misbehaving:
 
     async def append(self, *_arguments: Any) -> Any:
         """Of an episode memory, as the four below."""
-        return await self._act("remembered")
+        return await self._act(f"remembered{self._padding}")
 
     read = own_turns = size = write_summary = append
 
@@ -130,10 +175,10 @@ class Misbehaving:
         match self.how:
             case Misbehaviour.HANG:
                 await _hangs()
-            case Misbehaviour.LIE:
+            case Misbehaviour.LIE | Misbehaviour.LARGE:
                 return lie
             case Misbehaviour.BLOCK:
-                time.sleep(BLOCKED)  # noqa: ASYNC251  the misbehaviour
+                BLOCKING.wait(self.seconds)
             case Misbehaviour.LEAK:
                 self._left.append(asyncio.get_running_loop().create_task(_never()))
             case Misbehaviour.BREAK:
@@ -146,15 +191,16 @@ class MisbehavingPolicy:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.how = Misbehaviour(settings["how"])
+        self.seconds = float(settings.get("seconds", BLOCKED))
 
     def check(self, _facts: StepFacts) -> PolicyAnswer:
         """Lie with a `yes` that is no answer."""
         if self.how in {Misbehaviour.HANG, Misbehaviour.BLOCK}:
-            time.sleep(THREAD_HELD)
-        if self.how is Misbehaviour.LIE:
-            return cast("PolicyAnswer", "yes")
+            BLOCKING.wait(self.seconds)
+        if self.how in {Misbehaviour.LIE, Misbehaviour.LARGE}:
+            return cast("PolicyAnswer", LARGE_TEXT if self.how is Misbehaviour.LARGE else "yes")
         if self.how is Misbehaviour.LEAK:
-            threading.Thread(target=time.sleep, args=(THREAD_HELD,), daemon=True).start()
+            threading.Thread(target=BLOCKING.wait, args=(self.seconds,), daemon=True).start()
         raise _failure(self.how)
 
 
@@ -173,10 +219,12 @@ async def _never() -> None:
     await asyncio.sleep(timedelta(days=1).total_seconds())
 
 
-def _pass_for_another(question: GateQuestion) -> GateAnswer:
+def _pass_for_another(question: GateQuestion, summary: str) -> GateAnswer:
     fields = {name: getattr(question, name) for name in ("gate", "commit", "from_ramp", "to_ramp", "policy_version")}
     expires_at = datetime.now(UTC) + timedelta(days=1)
-    return GateAnswer(verdict=Verdict.PASS, digest=Digest("sha256:another"), expires_at=expires_at, **fields)
+    return GateAnswer(
+        verdict=Verdict.PASS, digest=Digest("sha256:another"), expires_at=expires_at, summary=summary, **fields
+    )
 
 
 def _spec(of: type[SpecT], factory: Callable[..., object] = Misbehaving) -> list[SpecT]:

@@ -100,6 +100,7 @@ async def test_a_server_that_is_silent_for_a_whole_call_gets_a_new_process(tmp_p
     """Otherwise every later call would wait for its timeout too."""
     starts = tmp_path / "starts"
     async with lying(starts) as connector:
+        await answered(connector, endpoint=of("answer"))  # has started: a start may take longer than the call below
         reply = await asked(connector, endpoint=of("silent"), timeout=timedelta(seconds=1.5))
         await answered(connector, endpoint=of("answer"))
 

@@ -164,6 +164,7 @@ RULES: Final[Mapping[str, Sequence[Rule]]] = {
         Rule(field='principal', kind='text', most=256),
         Rule(field='outcome', kind='enum', allowed=[0, 1, 2, 3, 4, 5, 6, 7]),
         Rule(field='definition_id', kind='text', pattern='^([a-z0-9][a-z0-9_-]{0,59})?$'),
+        Rule(field='reason', kind='enum', allowed=[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 61, 62, 63, 70, 71, 72, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122, 123, 130, 131, 141, 142, 143, 144, 145, 146, 147, 148, 149, 150, 151, 152, 153, 154]),
     ),
     "subagents.history.v1.ReadEpisodeRequest": (
         Rule(field='episode_id', kind='text', pattern='^[!-~]{1,128}$'),

@@ -25,17 +25,17 @@ REFUSALS: Final = {
     (grpc.StatusCode.INVALID_ARGUMENT, "missing_principal"): RefusalKind.MISSING_PRINCIPAL,
     (grpc.StatusCode.PERMISSION_DENIED, "principal_mismatch"): RefusalKind.PRINCIPAL_MISMATCH,
 }
-"""Status and message of what a data service may refuse. Source: PC2-D-32, PC2-D-33."""
+"""Status and message of the refusals of a data service. Source: PC2-D-32, PC2-D-33."""
 TOO_LARGE: Final = "message larger than max"
-"""In the message that gRPC itself gives to RESOURCE_EXHAUSTED when an answer is over the limit."""
+"""Part of gRPC's own message for RESOURCE_EXHAUSTED if an answer exceeds the limit."""
 
 
 NO_CONNECTION: Final = "failed to connect to all addresses"
-"""In the message that gRPC itself gives to UNAVAILABLE when there was no connection to send a request over."""
+"""Part of gRPC's own message for UNAVAILABLE if there was no connection to send the request over."""
 
 
 def refusal_of(failure: grpc.aio.AioRpcError, target: str) -> EnricherRefused:
-    """Return why there is no envelope; the service's own words go no further than to find an errno in them."""
+    """Return why there is no envelope. The service's message is only searched for an errno, and never forwarded."""
     status, message = failure.code(), failure.details() or ""
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:
         return EnricherRefused(RefusalKind.TIMEOUT)
@@ -57,13 +57,13 @@ ENRICH: Final = "/subagents.envelope.v1.EnricherService/Enrich"
 class GrpcConnector:
     """Carries enricher calls to services that serve `EnricherService`.
 
-    One attempt for each call. The answer's bytes come back as they were sent: no parser sees them before the gateway
-    has checked whose they are. Where a call goes is the tool's `endpoint`, a gRPC target such as `unix:/run/ccs.sock`.
+    Makes one attempt per call. The bytes of the answer are returned unchanged: the gateway checks for which user they
+    are before any parser reads them. The target of a call is the tool's `endpoint`, such as `unix:/run/ccs.sock`.
     Source: PC2-FR-9a, PC2-FR-12e, PC2-D-22.
     """
 
     def __init__(self, settings: GrpcConnectorSettings) -> None:
-        """Connect to nothing yet.
+        """Begin without connections.
 
         Raises:
             OSError, DecodeError, TlsFilesProblem: certificates, or the secret for a token endpoint, cannot be used.

@@ -46,7 +46,7 @@ NO_ANSWER: Final = (
 
 
 NEVER_SENT: Final = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout)
-"""There was no connection, hence not one byte of the request has left."""
+"""Errors before the connection was open: no byte of the request was sent."""
 
 
 class RestConnector:
@@ -58,7 +58,7 @@ class RestConnector:
     """
 
     def __init__(self, settings: RestSettings) -> None:
-        """Connect to nothing yet.
+        """Begin without connections.
 
         Raises:
             OSError, TlsFilesProblem: files with certificates cannot be used.
@@ -78,7 +78,7 @@ class RestConnector:
     async def enrich(self, call: EnricherCall) -> EnricherReply:
         """Send `call` once and return the envelope unopened, or why there is none.
 
-        Everything, waiting for a free connection included, happens within `call.timeout`.
+        `call.timeout` limits the whole call, including the wait for a free connection.
         """
         body = body_of(call)
         missing = self._missing(call)

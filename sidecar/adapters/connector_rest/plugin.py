@@ -20,7 +20,7 @@ def rest_connector(settings: Mapping[str, Any]) -> "RestConnector":
 
 
 def warm_up(settings: Mapping[str, Any]) -> None:
-    """Import the HTTP client and read certificates: 50 ms that are not to hold up other calls."""
+    """Import the HTTP client and read certificates. This takes 50 ms, which must not delay other calls."""
     from sidecar.adapters.connector_rest.connector import RestConnector  # noqa: F401, PLC0415  httpcore, if it is used
     from sidecar.adapters.http_client.pools import tls_context  # noqa: PLC0415  the same reason
 

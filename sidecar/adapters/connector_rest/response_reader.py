@@ -15,7 +15,7 @@ REFUSALS: Final = {
     (400, "missing_principal"): RefusalKind.MISSING_PRINCIPAL,
     (403, "principal_mismatch"): RefusalKind.PRINCIPAL_MISMATCH,
 }
-"""HTTP status and `code` of what a data service may refuse. Source: PC2-D-32, PC2-D-33."""
+"""HTTP status and `code` of the refusals of a data service. Source: PC2-D-32, PC2-D-33."""
 
 
 class _Refusal(msgspec.Struct, frozen=True):
@@ -25,7 +25,7 @@ class _Refusal(msgspec.Struct, frozen=True):
 async def reply_of(response: httpcore.Response, max_bytes: int) -> EnricherReply:
     """Return the envelope, unopened, or why there is none.
 
-    Any status but 200 and the two refusals is `UNAVAILABLE`, redirects too.
+    Any status except 200 and the two refusals means `UNAVAILABLE`, also a redirect.
     """
     if response.status == OK:
         body = await body_of_response(response, max_bytes)

@@ -18,8 +18,8 @@ INDENT: Final = re.compile(r"\s*")
 def annotations_of(content: bytes) -> tuple[Annotation, ...]:
     """Return the override comments of a parsed file, in order of line.
 
-    A comment after a value belongs to that line. A comment on its own line belongs to the next item, unless that is
-    indented less: then to the previous one.
+    A comment after a value belongs to that line. A comment on its own line belongs to the next item, or to the
+    previous item if the next one is indented less.
     """
     if COMMENT.encode() not in content:
         return ()
@@ -34,7 +34,7 @@ def annotations_of(content: bytes) -> tuple[Annotation, ...]:
 
 
 def _scalars(text: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield begin and end of each scalar as (line, column), counted from 0: a `#` in there is text, not a comment."""
+    """Yield begin and end of each scalar as (line, column), counted from 0: a `#` inside a scalar is text."""
     try:
         for event in yaml.parse(text, Loader=PARSER):
             if isinstance(event, yaml.ScalarEvent) and event.start_mark is not None and event.end_mark is not None:

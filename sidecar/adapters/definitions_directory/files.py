@@ -28,8 +28,8 @@ class Tree(Struct):
 
     Attributes:
         files: content by path relative to the root, in order of path; at most one byte beyond the size limit is read.
-        unread: paths that are there but could not be read.
-        problems: why they could not.
+        unread: paths that exist but could not be read.
+        problems: why they could not be read.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -37,18 +37,18 @@ class Tree(Struct):
     problems: list[Problem] = field(default_factory=list)
 
     def refuse(self, path: str, text: str) -> None:
-        """Note that a path that is there could not be read."""
+        """Note that an existing path could not be read."""
         self.unread.append(path)
         self.problems.append(Problem(path, None, "", text))
 
     @property
     def fingerprint(self) -> str:
-        """Return what differs between any two states: a digest of names, contents and what could not be read."""
+        """Return a digest of names, contents and unreadable paths, which differs between any two states."""
         return fingerprint_of(self.files, [f"{problem.file}\0{problem.text}" for problem in self.problems])
 
 
 def fingerprint_of(files: Mapping[str, bytes], others: list[str]) -> str:
-    """Return a digest in which no two lists of files run into each other."""
+    """Return a digest of the list of files. It covers lengths, so that two different lists have different inputs."""
     digest = sha256()
     for path, content in sorted(files.items()):
         name = os.fsencode(path)
@@ -108,7 +108,7 @@ def _block_files(inside: str, tree: Tree) -> list[str]:
 
 
 def _names_in(real: str, inside: str, folder: str, tree: Tree) -> list[str]:
-    """Return the visible names in a folder that really lies inside the root."""
+    """Return the visible names in a folder whose real path is inside the root."""
     if not _is_inside(real, inside):
         tree.refuse(folder, "is a link that leads out of the configuration root")
         return []
@@ -122,7 +122,7 @@ def _names_in(real: str, inside: str, folder: str, tree: Tree) -> list[str]:
 
 
 def _read(inside: str, path: str, tree: Tree) -> bytes | None:
-    """Return the file's bytes, or None if it is no plain file inside the root or was just taken away."""
+    """Return the file's bytes; None if it is not a regular file inside the root, or was removed meanwhile."""
     real = os.path.realpath(os.path.join(inside, path))
     if not _is_inside(real, inside):
         tree.refuse(path, "is a link that leads out of the configuration root")

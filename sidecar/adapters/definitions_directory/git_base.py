@@ -24,7 +24,7 @@ class GitBase:
         commit: the merge base.
         files: the configuration's files in `commit`.
         head_under: the configuration's folder in the repository at HEAD, with a trailing slash; empty: the top.
-        told: notes for the user on how the base was found.
+        told: messages to the user about the search for the base.
     """
 
     git: Git
@@ -34,7 +34,7 @@ class GitBase:
     told: tuple[str, ...]
 
     def changed_since(self, head: Mapping[str, bytes]) -> Sequence[str]:
-        """Return the paths of the base that are missing in `head` or have another content there."""
+        """Return the paths of the base that `head` lacks, or whose content differs in `head`."""
         blobs = self.files.blobs.items()
         return [path for path, blob in blobs if path not in head or blob_name(head[path], blob) != blob]
 

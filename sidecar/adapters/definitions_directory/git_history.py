@@ -2,7 +2,7 @@
 
 The search walks back from HEAD over the commits that touched the configuration and loads each version: a digest's
 commit is the oldest of the unbroken run that ends at HEAD. A digest has no commit if its change is not committed, the
-root is outside git, git is missing, or the search takes too long. It is then its own commit, as in a plain directory.
+root is outside git, git is missing, or the search takes too long. The digest then takes the place of the commit.
 """
 
 import subprocess
@@ -23,19 +23,19 @@ class GitHistory:
     """The history of one configuration root.
 
     Args:
-        root: the folder that holds `agent_config.yaml`.
-        seconds: longest a walk may take.
+        root: the folder with `agent_config.yaml`.
+        seconds: the time limit of a search.
     """
 
     def __init__(self, root: Path, seconds: float = SECONDS_AT_MOST) -> None:
-        """Nothing is read before it is asked for."""
+        """Create without reading git; the first search reads it."""
         self._root = root
         self._seconds = seconds
         self._known: dict[str, frozenset[Digest]] = {}
         self._blobs: dict[tuple[str, str], Parsed] = {}
 
     def commits_of(self, digests: frozenset[Digest]) -> Mapping[Digest, Commit]:
-        """Return the commit of each digest for which one could be found. Blocks for `seconds` at most."""
+        """Return the commit of each digest, if one was found. Blocks for at most `seconds`."""
         git = Git.within(self._root, self._seconds)
         try:
             return self._walk(git, digests)

@@ -22,7 +22,7 @@ OPTIONS: Final = (
     "-c",
     "log.showSignature=false",
 )
-"""No pager, and no program that the checkout's own settings might name."""
+"""Switches off the pager and all programs that the settings of the checkout could start."""
 PLAIN_FILES: Final = ("100644", "100755")
 SHA256_DIGITS: Final = 64
 
@@ -32,8 +32,8 @@ class Git(Struct, frozen=True):
 
     Attributes:
         folder: the working directory of every command.
-        seconds: longest all commands until `until` may take; for messages.
-        until: on the monotonic clock; after it every command fails.
+        seconds: the time limit of all commands together, for messages.
+        until: the end of that time, by the monotonic clock; afterwards every command fails.
     """
 
     folder: Path
@@ -42,11 +42,11 @@ class Git(Struct, frozen=True):
 
     @classmethod
     def within(cls, folder: Path, seconds: float) -> "Git":
-        """Return git in `folder` with `seconds` from now for all that is asked of it."""
+        """Return git in `folder`, with a time limit of `seconds` from now for all commands together."""
         return cls(folder, seconds, time.monotonic() + seconds)
 
     def __call__(self, *arguments: str, given: bytes = b"") -> bytes:
-        """Run one command and return its output. Raises `SubprocessError` if it fails or is too slow, or `OSError`."""
+        """Run one command; return its output. Raises `SubprocessError` if it fails or takes too long, or `OSError`."""
         from shutil import which  # noqa: PLC0415  only where commits are looked up
 
         git = which("git")
@@ -67,7 +67,7 @@ class Git(Struct, frozen=True):
         return done.stdout
 
     def configuration_at(self, commit: str, under: str = "") -> "CommittedFiles":
-        """Return which files of a configuration a commit holds.
+        """Return the files of a configuration in a commit.
 
         Args:
             commit: a full hash.
@@ -88,7 +88,7 @@ class Git(Struct, frozen=True):
         return CommittedFiles(blobs, tuple(others))
 
     def contents(self, blobs: Iterable[str]) -> Mapping[str, bytes]:
-        """Return the content of each blob, all read by one process. Raises `ValueError` for one that is not there."""
+        """Return the content of each blob, read by one process. Raises `ValueError` if a blob does not exist."""
         wanted = sorted(dict.fromkeys(blobs))
         if not wanted:
             return {}
@@ -119,7 +119,7 @@ class CommittedFiles(Struct, frozen=True):
 
 
 def blob_name(content: bytes, like: str) -> str:
-    """Return what git calls this content in the repository that has the blob `like`."""
+    """Return git's hash of a content, with the hash function of the repository that has the blob `like`."""
     algorithm = "sha256" if len(like) == SHA256_DIGITS else "sha1"
     digest = new_hash(algorithm, b"blob %d\0" % len(content), usedforsecurity=False)
     digest.update(content)

@@ -19,7 +19,7 @@ HEAD_SLICE: Final = 4 * 1024
 
 
 class BoundedBackend(httpcore.AsyncNetworkBackend):
-    """Makes connections that are `BoundedStream`s."""
+    """Opens connections that are `BoundedStream`s."""
 
     def __init__(self) -> None:
         self._backend = httpcore.AnyIOBackend()
@@ -47,16 +47,18 @@ class BoundedStream(httpcore.AsyncNetworkStream):
     def expect_body(self, most: int) -> None:
         """Allow `most` more bytes after the head."""
         self._room += most
+        # Only the parser of heads needs small slices; `most` limits the body.
         self._slice = self._room
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Return what has arrived, after the loop had a turn.
+        """Return the received bytes, after yielding to the event loop.
 
         Raises:
-            httpcore.RemoteProtocolError: the room is used up.
+            httpcore.RemoteProtocolError: more bytes were received than allowed.
         """
         if self._room <= 0:
             raise httpcore.RemoteProtocolError("the answer is longer than allowed")
+        # Not after the read: received bytes must not be lost if this task is cancelled at the yield.
         await asyncio.sleep(0)
         received = await self._stream.read(min(max_bytes, self._slice, self._room), timeout)
         self._room -= len(received)
@@ -65,6 +67,8 @@ class BoundedStream(httpcore.AsyncNetworkStream):
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Send a part of a request."""
         self._room, self._slice = LARGEST_HEAD, HEAD_SLICE
+        # A connection carries one request at a time, so bytes that are sent belong to the next response. The limits of
+        # the last body must not count for its head.
         await self._stream.write(buffer, timeout)
 
     async def start_tls(
@@ -73,11 +77,11 @@ class BoundedStream(httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> "BoundedStream":
-        """Return the same connection under TLS, bounded alike."""
+        """Return the same connection with TLS and the same limits."""
         return BoundedStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
 
     def get_extra_info(self, info: str) -> Any:
-        """Return what httpcore asks of a connection, such as whether it is readable."""
+        """Return a property of the connection for httpcore, such as whether it is readable."""
         return self._stream.get_extra_info(info)
 
     async def aclose(self) -> None:

@@ -13,12 +13,12 @@ from subagents_tls.pools import RotatingPool
 
 @cache
 def public_context() -> ssl.SSLContext:
-    """Return what checks certificates of the public authorities; made once, for that takes 20 ms."""
+    """Return the TLS context of the public authorities. It is created once, which takes 20 ms."""
     return ssl.create_default_context(cafile=certifi.where())
 
 
 def tls_context(files: TlsFiles) -> ssl.SSLContext:
-    """Return what checks certificates, and shows one's own.
+    """Return the TLS context that verifies servers and presents the client certificate.
 
     Raises:
         OSError: a file cannot be read or is not PEM.

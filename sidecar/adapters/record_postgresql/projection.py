@@ -29,7 +29,7 @@ LEASE: Final = "select lists_lease($1, $2)"
 LEASED_FOR: Final = timedelta(seconds=30)
 ASKED_AGAIN: Final = 10.0
 """Interval in seconds at which the lease is renewed and unprojected facts are searched."""
-KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 24))})"
+KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 25))})"
 CLEAR: Final = "select lists_clear()"
 NEWEST_EPISODES: Final = """
 select episode_id, principal from listed_episodes where (last_at, episode_id, principal) < ($2, $3, $4)
@@ -96,7 +96,7 @@ class PostgresProjection:
             *(self._instance, reached.generation, reached.alterations),
             *(_columns(marks, 3)),
             *(list(days), list(gone)),
-            *_columns([_values(line) for line in sorted(lines, key=lambda line: line.turn_id)], 15),
+            *_columns([_values(line) for line in sorted(lines, key=lambda line: line.turn_id)], 16),
         )
 
         async def keep(connection: Connection) -> bool:

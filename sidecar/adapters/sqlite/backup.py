@@ -24,7 +24,7 @@ def back_up(source: Path, target: Path) -> None:
         os.link(fresh, target)  # unlike a rename, never replaces a file
         _make_durable(target.parent)
     except FileExistsError:
-        raise DatabaseProblem(f"{target} is there already: give the backup a name of its own") from None
+        raise DatabaseProblem(f"{target} exists already: choose another name for the backup") from None
     except OSError as error:
         raise DatabaseProblem(f"{target} cannot be written: {error.strerror}") from None
     except apsw.Error as error:

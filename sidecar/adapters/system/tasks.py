@@ -65,6 +65,8 @@ class OwnedTasks:
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run `work`; an exception is reported, and affects no other task."""
         task = asyncio.get_running_loop().create_task(self._guarded(work, name), name=name)
+        # The event loop holds only weak references to tasks. Without this one, a task could be collected while it
+        # waits.
         self._tasks[task] = work
         task.add_done_callback(self._tasks.pop)
         return task
@@ -86,6 +88,7 @@ class OwnedTasks:
 
     async def close(self, within: float = 1.0) -> None:
         """Cancel running tasks and wait for them; a task that does not end is reported and abandoned."""
+        # A copy: each ended task removes itself.
         stopped = dict(self._tasks)
         for task in stopped:
             task.cancel("the sidecar is stopping")
@@ -105,5 +108,6 @@ async def closed(close: Callable[[], Awaitable[None]], seconds: float = CLOSE_SE
             await close()
 
     task = asyncio.get_running_loop().create_task(contained())
+    # `wait` and not `wait_for`: the latter would wait for a task that ignores its cancellation.
     await asyncio.wait((task,), timeout=seconds)
     task.cancel()

@@ -1,6 +1,6 @@
 """Exchanges of tokens at one token endpoint, for one connector.
 
-The data service then knows the user from a token of an issuer that it trusts, and not from the sidecar's word.
+The data service then identifies the user by a token of an issuer that it trusts, and need not trust the sidecar.
 """
 
 import asyncio
@@ -32,18 +32,18 @@ OK: Final = 200
 LARGEST_ANSWER: Final = 64 * 1024
 """Bytes."""
 LONGEST_TOKEN: Final = 8 * 1024
-"""Characters: it becomes a header, and services take 8 to 16 KiB of them."""
+"""The most characters of a token: it becomes a header, and services accept 8 to 16 KiB of headers."""
 MOST_KEPT: Final = 1024
-"""Tokens. Beyond them the one that was used longest ago is dropped, and exchanged again when it is needed."""
+"""The most cached tokens. Beyond it, the least recently used one is dropped, and exchanged again when it is needed."""
 MARGIN: Final = 30.0
-"""Seconds before its expiry at which a token is not used any more; of one that lives shortly, a tenth of its life."""
+"""Seconds before the expiry of a token at which it is no longer used; for a short-lived one, a tenth of its life."""
 
 Key = bytes
 """Digest of the user's token, the audience and the scope."""
 
 
 class ExchangeFailed(Exception):
-    """There is no token for the data service. The text says why, and holds nothing that the token endpoint wrote."""
+    """There is no token for the data service. The message has the cause, and no text of the token endpoint."""
 
 
 class _Answer(Struct, frozen=True):
@@ -189,7 +189,7 @@ def _checked(body: bytes) -> _Answer:
 
 
 def _client(settings: TokenExchangeSettings) -> str:
-    """Return how the sidecar proves itself at the token endpoint. Source: RFC 6749, section 2.3.1."""
+    """Return the client authentication for the token endpoint. Source: RFC 6749, section 2.3.1."""
     secret = from_utf8(Path(settings.token_client_secret_file or "").read_bytes()).strip()
     pair = f"{quote_plus(settings.token_client_id or '')}:{quote_plus(secret)}"
     return f"Basic {from_ascii(b64encode(pair.encode()))}"

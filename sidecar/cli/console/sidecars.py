@@ -1,7 +1,8 @@
 """Calls the sidecars with the token of who is signed in; the sidecars decide what it may do."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,7 @@ from sidecar.cli.subagent.client import (
 )
 from subagents.admin.v1 import admin_pb2
 from subagents.admin.v1.admin_pb2_grpc import AdminServiceStub
+from subagents.history.v1 import history_pb2
 from subagents.history.v1.history_pb2_grpc import HistoryServiceStub
 from subagents.lifecycle.v1 import reading_pb2
 from subagents.lifecycle.v1.lifecycle_pb2_grpc import LifecycleServiceStub
@@ -84,6 +86,18 @@ class SidecarConnection:
             raise problem_of(error, self.target, slot) from None
         return rows
 
+    async def watch(self, token: str, turn_id: str) -> AsyncGenerator[history_pb2.WatchEventsResponse, None]:
+        """Yield what happens in a turn until it has ended. Raises `CannotOperate`."""
+        request = history_pb2.WatchEventsRequest(turn_id=turn_id)
+        stream = self._method("WatchEvents")(request, metadata=((ROLE_TOKEN_KEY, token),))
+        try:
+            async for message in stream:
+                yield message
+        except grpc.aio.AioRpcError as error:
+            raise problem_of(error, self.target, turn_id) from None
+        finally:
+            stream.cancel()
+
     def _method(self, name: str) -> Any:
         """Return a method; connects when first needed, for a channel belongs to the event loop that it was made in."""
         if self._opened is None:
@@ -116,6 +130,18 @@ class Sidecars:
         """Return the audit rows that there are, oldest first. Raises `CannotOperate`."""
         rows: list[Any] = await self._first(lambda sidecar: sidecar.audit(token, slot, after))
         return rows
+
+    async def watch(self, token: str, turn_id: str) -> AsyncGenerator[history_pb2.WatchEventsResponse, None]:
+        """Yield what happens in a turn, wherever it runs, until it has ended. Raises `CannotOperate`."""
+        for number, sidecar in enumerate(self.all, 1):
+            try:
+                async with aclosing(sidecar.watch(token, turn_id)) as messages:
+                    async for message in messages:
+                        yield message
+                return
+            except CannotOperate as problem:
+                if problem.reason or not problem.uncertain or number == len(self.all):
+                    raise
 
     async def _first(self, asked: Callable[[SidecarConnection], Awaitable[Any]]) -> Any:
         """Return the answer of the first that can be reached; a step has a request id, so it counts once."""

@@ -1,9 +1,10 @@
 """Turns: those that failed and why, and what happened in one of them."""
 
-import asyncio
-from typing import Any, Final
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from sidecar.cli.console.visit import Visit
 from sidecar.cli.console.waterfall import Waterfall, waterfall_of
@@ -13,10 +14,13 @@ from subagents.dispatch.v1 import outcome_pb2
 from subagents.errors.v1 import error_reason_pb2
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2
+from subagents_errors import CallFailure
 
 PAGE: Final = 50
-TOGETHER: Final = 8
-"""Turns that are read at a time to look for a reason."""
+CHANGED: Final = "data: changed\n\n"
+LAST: Final = "event: last\ndata: changed\n\n"
+LAST_PART: Final = 286
+"""The status by which htmx ends its polling."""
 TEXTS: Final = {
     "slot": "sub_agent_id",
     "user": "principal",
@@ -27,28 +31,24 @@ TEXTS: Final = {
 """Parameters of the address, and fields of the request."""
 OUTCOMES: Final = tuple(name.removeprefix("OUTCOME_").lower() for name in outcome_pb2.Outcome.keys()[1:])
 STATES: Final = tuple(name.removeprefix("TURN_STATE_").lower() for name in record_pb2.TurnState.keys()[1:])
-REASONS: Final = tuple(name.removeprefix("ERROR_REASON_") for name in error_reason_pb2.ErrorReason.keys()[1:])
+REASONS: Final = tuple(map(str, CallFailure))
 
 CHOICES: Final = {"outcomes": OUTCOMES, "states": STATES, "reasons": REASONS}
 
 
 async def turns(visit: Visit) -> Response:
     """Return the page that searches."""
-    answer, wrong, looked = None, "", 0
+    answer, wrong = None, ""
     try:
         answer = await visit.sidecars.ask(visit.token, "ListTurns", _request(visit))
-        rows = list(answer.turns)
-        if visit.query("reason"):
-            looked = len(rows)
-            rows = await _with_reason(visit, rows, visit.query("reason").upper())
     except ValueError as problem:
-        rows, wrong = [], str(problem)
+        wrong = str(problem)
     except CannotOperate as problem:
         if problem.reason != "INVALID_REQUEST":
             raise
-        rows, wrong = [], problem.message
+        wrong = problem.message
     query = {name: value for name, value in visit.request.query_params.items() if value and name != "page"}
-    found = {"answer": answer, "rows": rows, "wrong": wrong, "looked": looked}
+    found = {"answer": answer, "rows": answer.turns if answer else [], "wrong": wrong}
     return visit.render("turns.html", found=found, query=query, choices=CHOICES)
 
 
@@ -57,7 +57,27 @@ async def turn(visit: Visit) -> Response:
     request = pb.GetTurnRequest(turn_id=visit.request.path_params["turn_id"])
     answer = await visit.sidecars.ask(visit.token, "GetTurn", request)
     drawn: Waterfall = waterfall_of(answer, visit.now)
-    return visit.render("turn.html", turn=answer, drawn=drawn)
+    status = 200 if drawn.is_open or not visit.is_part else LAST_PART
+    return visit.render("turn.html", status, turn=answer, drawn=drawn)
+
+
+async def changes(visit: Visit) -> Response:
+    """Tell the open page of a turn whenever something happens in the turn, as server-sent events."""
+    return StreamingResponse(_changes(visit), media_type="text/event-stream")
+
+
+async def _changes(visit: Visit) -> AsyncGenerator[str, None]:
+    """Yield an event for each message of the sidecar; the page then asks for the part of it that changes.
+
+    The last event says that no more follow: otherwise the browser would open the stream again and again.
+    """
+    try:
+        async with aclosing(visit.sidecars.watch(visit.token, visit.request.path_params["turn_id"])) as messages:
+            async for _ in messages:
+                yield CHANGED
+    except CannotOperate:  # e.g. too many watchers; the page asks at intervals, and says what is wrong
+        pass
+    yield LAST
 
 
 def _request(visit: Visit) -> pb.ListTurnsRequest:
@@ -68,21 +88,12 @@ def _request(visit: Visit) -> pb.ListTurnsRequest:
         request.outcome = getattr(outcome_pb2, f"OUTCOME_{visit.query('outcome').upper()}")
     if visit.query("state") in STATES:
         request.state = getattr(record_pb2, f"TURN_STATE_{visit.query('state').upper()}")
+    reason = visit.query("reason").upper()
+    if reason:
+        if reason not in REASONS:
+            raise ValueError(f"no call ends with {reason[:40]}")
+        request.reason = getattr(error_reason_pb2, f"ERROR_REASON_{reason}")
     for name in ("since", "until"):
         if visit.query(name):
             getattr(request, name).FromDatetime(moment_of(visit.query(name), visit.now))
     return request
-
-
-async def _with_reason(visit: Visit, rows: list[Any], reason: str) -> list[Any]:
-    """Return those turns of a page in which a call has a reason; a list of turns does not name it."""
-    number = error_reason_pb2.ErrorReason.Value(f"ERROR_REASON_{reason}") if reason in REASONS else -1
-    places = asyncio.Semaphore(TOGETHER)
-
-    async def has(row: Any) -> bool:
-        async with places:
-            answer = await visit.sidecars.ask(visit.token, "GetTurn", pb.GetTurnRequest(turn_id=row.turn_id))
-        return any(each.status.reason == number for of in answer.dispatches for each in of.outcomes)
-
-    kept = await asyncio.gather(*map(has, rows))
-    return [row for row, wanted in zip(rows, kept, strict=True) if wanted]

@@ -37,6 +37,7 @@ def make_app(console: Console) -> Starlette:
         "/board/{slot}/step": (step_page.form, step_page.post),
         "/turns": (turns_page.turns, None),
         "/turns/{turn_id}": (turns_page.turn, None),
+        "/turns/{turn_id}/changes": (turns_page.changes, None),
     }
     routes: list[BaseRoute] = [
         Route("/", lambda _: RedirectResponse("/now")),

@@ -1,4 +1,4 @@
-"""One process of `sidecar dev`, in a group of its own; its output goes into a queue, line by line."""
+"""One process of `sidecar dev`, in its own process group; its output goes into a queue, line by line."""
 
 import subprocess
 import threading
@@ -28,9 +28,9 @@ class Child:
     Args:
         name: shown before its lines.
         command: what to run.
-        log: file for its whole output.
-        said: gets its lines, and its end.
-        guard: told `+` with the group when it is there, and `-` when it has ended.
+        log: the file for its complete output.
+        said: receives its lines, and its end.
+        guard: receives `+` with the process group when the process has started, and `-` when it has ended.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Child:
         self._reader.join(GRACE)
 
     def kill(self) -> None:
-        """Kill the whole group at once."""
+        """Kill the whole group immediately."""
         end({self._process.pid}, 0.0)
 
     def _read(self, said: "SimpleQueue[object]") -> None:

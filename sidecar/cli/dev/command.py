@@ -23,7 +23,7 @@ def add_dev(
     Args:
         app: the command line.
         settings_of: reads the settings, or ends the command.
-        make_key: makes an operator's key unless it is there.
+        make_key: creates an operator's key unless it exists.
     """
 
     @app.command(name="dev")
@@ -35,18 +35,18 @@ def add_dev(
     ) -> None:
         """Run a folder that `sidecar init` wrote: sidecar, runner hosts, data service; show the timeline of each turn.
 
-        Changed scripts and settings restart what they concern; the sidecar reloads changed cards and prompts itself.
+        Changed scripts and settings restart the processes that use them. The sidecar reloads cards and prompts itself.
 
-        Whole output of each process: `.run/dev`. Ctrl-C ends everything; a second one at once.
+        The complete output of each process is in `.run/dev`. Ctrl-C ends all processes; a second Ctrl-C kills them.
 
         Example: `sidecar dev --consumer ask.py`.
 
-        Exit codes: 0 stopped by a signal, 64 not such a folder, 78 wrong settings.
+        Exit codes: 0 stopped by a signal, 64 not a folder of `sidecar init`, 78 wrong settings.
         """
         missing = [name for name in (SETTINGS, consumer) if name and not (folder / name).is_file()]
         if missing:
             typer.echo(
-                f"{folder / missing[0]} is not there; give a folder that `sidecar init` wrote, with --dir", err=True
+                f"{folder / missing[0]} does not exist; give a folder that `sidecar init` wrote, with --dir", err=True
             )
             raise typer.Exit(EX_USAGE)
         os.chdir(folder)

@@ -1,6 +1,6 @@
-"""Ends process groups when its standard input ends, so that they outlive `sidecar dev` in no case, not even SIGKILL.
+"""Ends process groups when its standard input ends, so that none outlives `sidecar dev`, even if that is killed.
 
-A program of its own, of the standard library alone. Reads lines `+GROUP` (guard it) and `-GROUP` (it has ended).
+A separate program that uses only the standard library. It reads lines `+GROUP` (guard it) and `-GROUP` (it has ended).
 """
 
 import os
@@ -25,7 +25,7 @@ def guarded(lines: Iterable[str]) -> set[int]:
 
 
 def end(groups: set[int], grace: float) -> None:
-    """Send SIGTERM to groups, and SIGKILL to those that are there after the grace."""
+    """Send SIGTERM to groups, and SIGKILL to those that still exist after the grace period."""
     left = {group for group in groups if sent(group, signal.SIGTERM)}
     until = time.monotonic() + grace
     while left and time.monotonic() < until:
@@ -36,7 +36,7 @@ def end(groups: set[int], grace: float) -> None:
 
 
 def sent(group: int, number: int) -> bool:
-    """Send a signal to a group; return whether the group is there."""
+    """Send a signal to a group; return whether the group exists."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
         return True

@@ -1,4 +1,4 @@
-"""Makes a child's output readable: a traceback becomes its last line with the place, and the sidecar's log its news."""
+"""Condenses the output of a process: a traceback to its last line and place, the sidecar's log to important events."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ class Folded:
     """Folds the tracebacks in the lines of one child.
 
     Args:
-        folder: the last place inside it is named.
+        folder: the folder whose last frame in a traceback is shown.
     """
 
     def __init__(self, folder: Path) -> None:

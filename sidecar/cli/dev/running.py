@@ -1,4 +1,4 @@
-"""Runs all processes of a repository until it is told to stop, and starts again what a change concerns."""
+"""Runs all processes of a repository until a signal, and restarts the processes that a change concerns."""
 
 import signal
 import subprocess
@@ -23,24 +23,24 @@ SIDECAR: Final = "sidecar"
 SETTINGS: Final = "sidecar.toml"
 LOGS: Final = Path(".run/dev")
 PYTHON: Final = (sys.executable, "-u")
-"""Unbuffered, so that each line is shown at once."""
+"""Unbuffered output, so that each line is shown immediately."""
 INTERVAL: Final = 0.25
-"""Seconds between two looks at the files."""
+"""Seconds between two checks of the files."""
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A signal asks to stop."""
+    """A signal has requested the end."""
 
 
 class DevSession:
     """The processes of one repository, which is the working directory.
 
     Args:
-        screen: where lines and timelines go.
-        config: folder of the definitions, which the sidecar reloads itself.
-        consumer: script that runs once the sidecar answers, and again after a change; None: none.
+        screen: the output for lines and timelines.
+        config: the folder of the definitions, which the sidecar reloads itself.
+        consumer: a script that runs once the sidecar answers, and again after a change; None: none.
     """
 
     def __init__(self, screen: Screen, config: Path, consumer: Path | None) -> None:
@@ -124,7 +124,7 @@ class DevSession:
         return {**own, SIDECAR: [*PYTHON, "-m", "sidecar", "serve", "--config", SETTINGS]}
 
     def _applied(self, seen: dict[Path, tuple[int, int]]) -> dict[Path, tuple[int, int]]:
-        """Start again what the changed files concern; return the files."""
+        """Restart the processes that use changed files; return the files."""
         now = self._files()
         changed = {path for path in {*seen, *now} if seen.get(path) != now.get(path)}
         if not changed:
@@ -138,7 +138,7 @@ class DevSession:
         if Path(SETTINGS) in changed or (self._ended(SIDECAR) and changed - scripts):
             concerned.add(SIDECAR)
         what = ", ".join(sorted(str(path) for path in changed if path.is_file() or path not in now)) or "files"
-        said = f"; starting again: {', '.join(sorted(concerned))}" if concerned else ""
+        said = f"; restarting: {', '.join(sorted(concerned))}" if concerned else ""
         self._say("dev", f"changed: {what}{said}")
         for name in sorted(concerned):
             if name in self._children:
@@ -189,8 +189,8 @@ class DevSession:
         if child.stopping or (is_consumer and code == 0):
             return
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-        next_step = "" if is_consumer else "; it starts again when its files change"
-        self._say(child.name, f"ended with {how}{next_step}; whole output: {child.log}", "red")
+        next_step = "" if is_consumer else "; it restarts when its files change"
+        self._say(child.name, f"ended with {how}{next_step}; complete output: {child.log}", "red")
 
     def _say(self, name: str, text: str, style: str = "") -> None:
         self._screen.show([[Part(f"{name} | ", "cyan"), Part(clean(text), style)]])

@@ -1,4 +1,4 @@
-"""Puts the timeline of each turn that ends into a queue, and says when the sidecar answers."""
+"""Puts the timeline of each ended turn into a queue, and an event when the sidecar begins to answer."""
 
 import threading
 from dataclasses import dataclass
@@ -29,12 +29,12 @@ class TurnEnded:
 
 
 class TurnWatch:
-    """Asks for turns that began after its own start. Use as a context manager.
+    """Polls for turns that began after its own start. Use as a context manager.
 
     Args:
         where: the sidecar.
-        screen: for which the timelines are drawn.
-        found: gets `Answers` and `TurnEnded`.
+        screen: the output that the timelines are drawn for.
+        found: receives `Answers` and `TurnEnded`.
     """
 
     def __init__(self, where: SidecarAddress, screen: Screen, found: "SimpleQueue[Any]") -> None:

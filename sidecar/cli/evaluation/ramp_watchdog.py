@@ -1,15 +1,17 @@
 """`sidecar ramp-watchdog`: judges the ramps of a sidecar, ramps down on a breach, and proposes the next step otherwise.
 
-It raises nothing: only an operator may (PF1-D-64). What it cannot read or trust is said loudly, and is no proposal.
+It never raises a ramp, because only an operator may (PF1-D-64). Evidence that is missing or not trusted is reported,
+and never leads to a proposal.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from math import isinf
 from typing import Any, Final
 
+from sidecar.cli.evaluation.watchdog_metrics import WatchdogMetrics
 from sidecar.cli.output.drawing import Part, TextLine, clean, timestamp, utc
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.parsing import percent
@@ -20,23 +22,25 @@ from subagents.lifecycle.v1 import evidence_pb2, lifecycle_pb2
 
 STYLES: Final = {Verdict.BREACH: "red", Verdict.PROPOSE: "green", Verdict.WAIT: "dim", Verdict.UNSURE: "yellow"}
 SECONDS: Final = 30.0
-"""For one request: the sidecar counts for up to 5 s for each ramp."""
+"""Seconds for one request: the sidecar may count for up to 5 s per ramp."""
 LONGEST_REASON: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """What is watched, and how.
+    """The options of the watchdog.
 
     Attributes:
-        slot: empty: every slot.
-        every: seconds between two looks; 0: look once.
-        dry_run: say what would be done; ramp nothing down.
+        slot: the slot to watch; empty: all slots.
+        every: seconds between two rounds; 0: one round.
+        dry_run: only report what would be done.
+        metrics_address: IP address and port of `/metrics`; empty: none.
     """
 
     slot: str = ""
     every: float = 0.0
     dry_run: bool = False
+    metrics_address: str = ""
     rules: Rules = field(default_factory=Rules)
 
 
@@ -56,27 +60,55 @@ class RampReport:
 
 
 def watch_ramps(opened: Callable[[], OperatorCommands], options: WatchOptions) -> int:
-    """Judge the ramps, once or until interrupted. `opened` is asked for each look: tokens are renewed in their file."""
+    """Judge the ramps, once or until interrupted. Each round calls `opened`, because the token file is renewed."""
+    metrics = WatchdogMetrics(options.every)
+    if not options.metrics_address:
+        return _watch(opened, options, metrics)
+    from sidecar.cli.evaluation.metrics_server import serving_metrics  # noqa: PLC0415  few watchdogs serve
+
+    try:
+        with serving_metrics(options.metrics_address, metrics.text):
+            return _watch(opened, options, metrics)
+    except CannotOperate as problem:
+        return opened().refused(problem)
+
+
+def _watch(opened: Callable[[], OperatorCommands], options: WatchOptions, metrics: WatchdogMetrics) -> int:
     while True:
         commands = opened()
-        code = look(commands, options)
+        code = look(commands, options, metrics)
         if not options.every:
             return code
         commands.out.flush()
         commands.pause(options.every)
 
 
-def look(commands: OperatorCommands, options: WatchOptions) -> int:
-    """Judge every ramp once. Returns the exit code."""
-    return with_errors(commands, lambda: _look(commands, options))
+def look(commands: OperatorCommands, options: WatchOptions, metrics: WatchdogMetrics | None = None) -> int:
+    """Judge every ramp once, and count the round. Returns the exit code."""
+    noted = metrics or WatchdogMetrics()
+
+    def work() -> OperatorExit:
+        try:
+            judged = _all_judged(commands, options)
+        except CannotOperate:
+            noted.failed()
+            raise
+        verdicts = {each.ramp.slot: each.verdict.verdict for each in judged}
+        noted.judged(verdicts, [each.done for each in judged if each.done])
+        return _told(commands, judged)
+
+    return with_errors(commands, work)
 
 
-def _look(commands: OperatorCommands, options: WatchOptions) -> OperatorExit:
+def _all_judged(commands: OperatorCommands, options: WatchOptions) -> Sequence[RampReport]:
     with OperatorClient(commands.where, commands.where.targets[0]) as client:
         request = evidence_pb2.GetRampEvidenceRequest(slot=options.slot)
         answer = client.ask("GetRampEvidence", request, options.slot, SECONDS)
         _check_bounds(answer)
-        judged = [_judged(client, ramp, options) for ramp in answer.ramps]
+        return [_judged(client, ramp, options) for ramp in answer.ramps]
+
+
+def _told(commands: OperatorCommands, judged: Sequence[RampReport]) -> OperatorExit:
     if commands.as_json:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         commands.write_json({"at": now, "ramps": [as_object(each) for each in judged]})
@@ -124,7 +156,7 @@ def verdict_on(ramp: evidence_pb2.RampEvidence, rules: Rules) -> RampVerdict:
 
 def _gaps(ramp: evidence_pb2.RampEvidence) -> Iterator[str]:
     if ramp.facts_behind:
-        yield f"the evidence is not complete: {ramp.facts_behind} facts are not counted yet; the next look continues"
+        yield f"the evidence is not complete: {ramp.facts_behind} facts are not counted yet; the next round continues"
     if ramp.unreadable_turns:
         yield f"{ramp.unreadable_turns} turns cannot be read; see the log of the sidecar"
     if ramp.is_full:

@@ -1,4 +1,4 @@
-"""`sidecar score`: records what a judge or a rule says of one call."""
+"""`sidecar score`: records the score that a judge or a rule gives to one call."""
 
 from dataclasses import dataclass
 

@@ -21,7 +21,7 @@ NEW_FILES: Final[Mapping[str, str]] = {
     "tests/test_{module}.py": "test.py",
     "{module}_agent.py": "agent.py",
 }
-"""Template of each file that must not be there yet."""
+"""The template of each new file. None of these files may exist."""
 
 Load = Callable[[Path], LoadedCatalogue]
 """Reads the definitions below a folder."""
@@ -29,7 +29,7 @@ Load = Callable[[Path], LoadedCatalogue]
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What was changed, as paths in the folder.
+    """The changes, as paths in the folder.
 
     Attributes:
         written: new files.
@@ -41,7 +41,7 @@ class Added:
 
 
 def add_sub_agent(name: str, folder: Path, orchestrator: str, load: Load) -> Added:
-    """Add the sub-agent `name`; nothing is changed if anything is in its way, or if the result would be invalid.
+    """Add the sub-agent `name`; nothing is changed if a file exists already, or if the result would be invalid.
 
     Args:
         name: id of the sub-agent.
@@ -65,7 +65,7 @@ def add_sub_agent(name: str, folder: Path, orchestrator: str, load: Load) -> Add
     }
     taken = [path for path in new if (folder / path).exists() or (folder / path).is_symlink()]
     if taken:
-        raise ScaffoldError(f"{folder / taken[0]} is there already; choose another name, or move it away")
+        raise ScaffoldError(f"{folder / taken[0]} exists already; choose another name, or move it away")
     _write(folder, new, changed, lambda: load(folder / config))
     return Added(tuple(new), tuple(changed))
 
@@ -73,7 +73,7 @@ def add_sub_agent(name: str, folder: Path, orchestrator: str, load: Load) -> Add
 def _settings_of(folder: Path) -> tuple[str, str]:
     if not (folder / SETTINGS).is_file():
         raise ScaffoldError(
-            f"{folder / SETTINGS} is not there; run this in a folder that `sidecar init` wrote, or name it with --dir"
+            f"{folder / SETTINGS} does not exist; run this in a folder that `sidecar init` wrote, or name it with --dir"
         )
     text = _text(folder, SETTINGS)
     try:

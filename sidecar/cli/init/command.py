@@ -17,15 +17,15 @@ def add_init(app: typer.Typer) -> None:
         name: Annotated[str, typer.Argument(help="Id of the sub-agent and name of the new folder, e.g. travel.")],
         folder: Annotated[Path, typer.Option("--dir", help="Parent folder of the repository.")] = Path(),
     ) -> None:
-        """Write a repository with one sub-agent, from which its README leads to a first dispatch.
+        """Write a repository with one sub-agent. Its README leads to a first dispatch.
 
         Written: configuration, data service, runner host, consumer script, golden cases, gates, settings, test, CI.
 
-        The content is an example about trips. The sub-agent begins at `dev`, so its first users come by a promotion.
+        The content is an example about trips. The sub-agent begins in `dev`; it serves users after a promotion.
 
         Example: `sidecar init travel`, then follow `travel/README.md`.
 
-        Exit codes: 0 written, 64 the name is not possible, or something is there already.
+        Exit codes: 0 written, 64 the name is not valid, or a file of that name exists.
         """
         from sidecar.cli.init.repository import write_repository  # noqa: PLC0415  not for `--help`
         from sidecar.cli.scaffolding.project_files import ScaffoldError  # noqa: PLC0415  the same holds

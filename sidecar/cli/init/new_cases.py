@@ -1,4 +1,4 @@
-"""The cases by which the routing of an added sub-agent is measured. A complete set has a switch between each two."""
+"""The routing cases of an added sub-agent. A complete set has a switch between each two sub-agents."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -22,8 +22,8 @@ def with_cases(cases: InsertedYaml, suite: InsertedYaml, words: Mapping[str, str
 
     Args:
         cases: labelled messages.
-        suite: what holds for all of them.
-        words: of the templates.
+        suite: the settings for all cases.
+        words: the values of the templates.
         others: sub-agents that the same orchestrator may call.
     """
     suite.append_pair("sub_agents", filled("init_templates/new/suite_entry.yaml.txt", words))

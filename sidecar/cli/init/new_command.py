@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 EX_USAGE: Final = 64
 NEXT: Final = """
-Start its host beside the others: python {module}_agent.py
-A running sidecar reads targets at its start: restart it. (A running `sidecar dev` does both.)
-It serves no user before a promotion."""
+A running `sidecar dev` starts the new host and restarts the sidecar. Without it, start the host with
+`python {module}_agent.py` and restart the sidecar, which reads the addresses of hosts only when it starts.
+The sub-agent serves no user before a promotion."""
 
 
 def add_new(group: typer.Typer, load: "Callable[[Path, int], LoadedCatalogue]") -> None:
@@ -36,7 +36,7 @@ def add_new(group: typer.Typer, load: "Callable[[Path, int], LoadedCatalogue]") 
 
         Written: prompt blocks, runner host, test. Changed: agent_config.yaml, sidecar.toml, the cases in evals.
 
-        The sub-agent begins at `dev`, so its first users come by a promotion.
+        The sub-agent begins in `dev`; it serves users after a promotion.
 
         Example: `sidecar subagent new weather`.
 

@@ -48,7 +48,7 @@ def write_repository(name: str, folder: Path) -> Path:
         folder: exists.
 
     Raises:
-        ScaffoldError: the name is not possible, something with this name exists, or nothing can be written there.
+        ScaffoldError: the name is not valid, a file with this name exists, or the folder cannot be written.
     """
     words = {"name": checked_name(name), "module": name.replace("-", "_")}
     contents = {path.format(**words): filled(f"init_templates/{file}.txt", words) for path, file in FILES.items()}

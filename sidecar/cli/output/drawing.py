@@ -18,7 +18,7 @@ MINUTE: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a line. `style` as rich understands it; it never carries anything that the text does not say."""
+    """A part of a line. `style` is a style of rich; it never adds information to the text."""
 
     text: str
     style: str = ""
@@ -29,7 +29,7 @@ TextLine = Sequence[Part]
 
 @dataclass(frozen=True, slots=True)
 class GlyphSet:
-    """What bars are drawn with: before and after a child ran, while it ran, while it waited for its parent."""
+    """The characters of bars: before and after a child ran, while it ran, while it waited for its parent."""
 
     idle: str
     running: str
@@ -42,11 +42,11 @@ ASCII: Final = GlyphSet(idle=".", running="#", waiting="-", branch="> ")
 
 
 class Screen:
-    """Where lines go.
+    """The output for lines.
 
     Args:
         out: a terminal or anything else.
-        environment: where `NO_COLOR` means plain text on a terminal, too; None: that of the process.
+        environment: with `NO_COLOR`, a terminal gets plain text, too; None: the environment of the process.
     """
 
     def __init__(self, out: TextIO, environment: Mapping[str, str] | None = None) -> None:
@@ -59,23 +59,23 @@ class Screen:
 
     @property
     def marks(self) -> GlyphSet:
-        """What bars are drawn with."""
+        """The characters of bars."""
         return ASCII if self._console is None else FANCY
 
     @property
     def width(self) -> int:
-        """Characters of a line, as far as bars are concerned."""
+        """The width of a line for bars, in characters."""
         return PLAIN_WIDTH if self._console is None else min(max(self._console.width, NARROWEST), WIDEST)
 
     @property
     def room(self) -> int | None:
-        """Characters of a line of a table: of the terminal, else what `COLUMNS` says; None: as many as it takes."""
+        """The width of a table in characters: that of the terminal, otherwise `COLUMNS`; None: no limit."""
         if self._console is not None:
             return self._console.width
         return self._columns or None
 
     def show(self, lines: Iterable[TextLine]) -> None:
-        """Print lines, and have them seen at once."""
+        """Print lines, and flush the output."""
         if self._console is None:
             self._out.writelines("".join(part.text for part in line).rstrip() + "\n" for line in lines)
         else:
@@ -86,13 +86,13 @@ class Screen:
         self._out.flush()
 
     def write(self, text: str) -> None:
-        """Print one text as it is, for programs."""
+        """Print one text unchanged, for programs."""
         self._out.write(text + "\n")
         self._out.flush()
 
 
 def _console(out: TextIO, environment: Mapping[str, str] | None) -> "Console | None":
-    """Return what draws on a terminal; None where it is to stay plain."""
+    """Return the console of a terminal; None for plain text."""
     from rich.console import Console  # noqa: PLC0415  only for a terminal
 
     console = Console(file=out, highlight=False, soft_wrap=True, _environ=environment)
@@ -100,19 +100,19 @@ def _console(out: TextIO, environment: Mapping[str, str] | None) -> "Console | N
 
 
 def clean(text: str) -> str:
-    """Return text without what could steer a terminal or forge a line: such characters are spelled out."""
+    """Return text with escaped control characters, which could control the terminal or forge a line."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def utc(stamp: "Timestamp") -> datetime:
-    """Return a message's time as a time."""
+    """Return a protobuf timestamp as a `datetime`."""
     return stamp.ToDatetime(tzinfo=UTC)
 
 
 def timestamp(at: datetime) -> str:
-    """Return a time to the second; UTC, as everything here is."""
+    """Return a time to the second, in UTC."""
     return f"{at:%Y-%m-%d %H:%M:%S}"
 
 

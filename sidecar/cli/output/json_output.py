@@ -1,4 +1,4 @@
-"""Messages for programs and for people: names as in the proto, and enum values as words."""
+"""Messages as JSON and as text: field names as in the proto, and enum values as words."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -7,10 +7,10 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 Spell: TypeAlias = Callable[[str, str], str]
-"""Spells a value anew; given it, and what all names of its enum begin with."""
+"""Returns the spelling of an enum value; takes the name and the prefix of all names of the enum."""
 
 AS_REASON: Final = "ERROR_REASON_"
-"""Reasons keep their capitals: logs, metrics and `google.rpc.ErrorInfo` write them so."""
+"""Reasons keep their capitals, as in logs, metrics and `google.rpc.ErrorInfo`."""
 
 
 def enum_word(enum: Any, number: int) -> str:
@@ -37,7 +37,7 @@ def message_to_json(message: "Message") -> dict[str, Any]:
 
 
 def message_from_json(said: dict[str, Any], message: "Message") -> dict[str, Any]:
-    """Return the JSON form of protobuf for what `message_to_json` made; text in that form stays as it is."""
+    """Return the protobuf JSON form of an output of `message_to_json`; text in that form does not change."""
 
     def whole(value: str, prefix: str) -> str:
         return value if value.startswith(prefix) else f"{prefix}{value.upper()}"
@@ -88,7 +88,7 @@ def _opened(value: Any) -> Any:
 
 
 def _decoded(text: str) -> Any:
-    """Return what JSON text says; None for text that was left out, and other text as it is."""
+    """Return the value of a JSON text; None if it was omitted. Text that is not JSON is returned unchanged."""
     from sidecar.core.decoding import DecodeError, from_json  # noqa: PLC0415  the same holds
 
     try:

@@ -16,22 +16,22 @@ from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2
 
 LABEL: Final = 26
-"""Characters for the name of a child, before its bar."""
+"""Width of the name of a child, before its bar."""
 BAR_LEAST: Final = 20
 TAIL: Final = 34
-"""Characters for what a child came to, after its bar."""
+"""Width of the result of a child, after its bar."""
 STYLE_OF: Final = {"completed": "green", "failed": "red", "running": "cyan", "waiting_for_merge": "yellow"}
 DEEPEST: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """How a timeline is drawn.
+    """The options of a timeline.
 
     Attributes:
-        now: where the axis of an open turn ends.
-        expand: every detail, pretty-printed.
-        events: a line for each event; else bars only.
+        now: the end of the axis of an open turn.
+        expand: whether all details of events are shown.
+        events: whether each event gets a line; otherwise only bars are drawn.
     """
 
     marks: GlyphSet

@@ -12,9 +12,9 @@ from sidecar.settings import Settings, SettingsProblem
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")]
 SettingsOf = Callable[[Path | None], Settings]
 BackUp = Callable[[Settings, Path], None]
-"""From settings and the new file; raises `SettingsProblem`."""
+"""Copies the record of the settings to a new file; raises `SettingsProblem`."""
 Migrate = Callable[[Settings, bool], Sequence[str]]
-"""From settings and whether to look only, the names of the steps; raises `SettingsProblem`."""
+"""Applies the missing schema steps, or only lists them; returns their names. Raises `SettingsProblem`."""
 Result = TypeVar("Result")
 
 
@@ -23,12 +23,12 @@ def add_backup(app: typer.Typer, settings_of: SettingsOf, back_up: BackUp) -> No
 
     @app.command(name="backup")
     def command(
-        file: Annotated[Path, typer.Argument(help="The new file; one that is there is never replaced.")],
+        file: Annotated[Path, typer.Argument(help="The new file; an existing file is never replaced.")],
         config: Config = None,
     ) -> None:
-        """Copy the record to a file, whole and as it is now, while the sidecar serves. SQLite only.
+        """Copy the record in its present state to a file, while the sidecar serves. SQLite only.
 
-        Exit codes: 0 copied, 78 it cannot be read, or the file cannot be written.
+        Exit codes: 0 copied, 78 the record cannot be read, or the file cannot be written.
         """
         carried_out(lambda: back_up(settings_of(config), file))
         typer.echo(f"copied the record to {file}")
@@ -54,7 +54,7 @@ def add_migrate(app: typer.Typer, settings_of: SettingsOf, migrate: Migrate) -> 
 
 
 def carried_out(work: Callable[[], Result]) -> Result:
-    """Return what `work` returns; what stands against it ends the command."""
+    """Return the result of `work`; an error ends the command."""
     try:
         return work()
     except SettingsProblem as problem:

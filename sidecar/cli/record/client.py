@@ -12,8 +12,6 @@ from typing import Any, Final, Self
 
 import grpc
 from google.protobuf.message import Message
-from google.rpc.error_details_pb2 import ErrorInfo
-from grpc_status import rpc_status
 
 from sidecar.core.decoding import DecodeError, from_ascii
 from subagents.history.v1 import history_pb2 as pb
@@ -22,18 +20,18 @@ from subagents.history.v1 import history_pb2_grpc
 BOOT_SECRET_KEY: Final = "x-subagents-boot-secret"  # noqa: S105  the name of the header, not a secret
 PATIENCE: Final = timedelta(seconds=10)
 MOST_FAILURES: Final = 5
-"""In a row, before a watch is given up."""
+"""The most failures in a row before a watch ends."""
 FIRST_PAUSE: Final = 0.25
 PAGE: Final = 200
 HOW_TO_FIND: Final = (
-    "start one with `sidecar serve --config sidecar.toml`, or say where it is with --config, or with --target and "
+    "start one with `sidecar serve --config sidecar.toml`, or give its address with --config, or with --target and "
     "--boot-secret-file"
 )
 
 
 @unique
 class RecordExit(IntEnum):
-    """What the commands that show turns end with; the last three are numbers of sysexits.h."""
+    """Exit codes of the commands that show turns; the last three are numbers of sysexits.h."""
 
     OK = 0
     NOT_FOUND = 1
@@ -44,12 +42,12 @@ class RecordExit(IntEnum):
 
 
 WORTH_ANOTHER_TRY: Final = (RecordExit.UNAVAILABLE, RecordExit.INTERNAL)
-"""A sidecar that stops ends its streams with either."""
+"""The codes with which a stopping sidecar ends its streams."""
 
 
 @dataclass(frozen=True, slots=True)
 class SidecarAddress:
-    """Which sidecar. `target` as gRPC names it; the secret is what it wrote to its `boot_secret_file`."""
+    """The address of a sidecar. `target` is a gRPC target; the secret is the content of its `boot_secret_file`."""
 
     target: str
     boot_secret_file: Path | None
@@ -59,7 +57,7 @@ class RecordUnavailable(Exception):
     """There is nothing to show; the message says why and what to do.
 
     Attributes:
-        reason: of `ErrorInfo`; empty if the sidecar did not say.
+        reason: the reason in `ErrorInfo`; empty if there is none.
     """
 
     def __init__(self, message: str, code: RecordExit, reason: str = "") -> None:
@@ -72,8 +70,8 @@ class RecordClient(AbstractContextManager["RecordClient"]):
     """One connection to one sidecar.
 
     Args:
-        where: which one.
-        pause: waits some seconds between two tries.
+        where: the sidecar.
+        pause: waits between two attempts, for a number of seconds.
 
     Raises:
         CannotSee: by every method, and here if the secret cannot be read.
@@ -98,7 +96,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         self._channel.close()
 
     def turns(self, request: pb.ListTurnsRequest, most: int) -> tuple[list[Any], datetime | None]:
-        """Return up to `most` turns, newest first, over as many pages as it takes, and as of when they are."""
+        """Return up to `most` turns, newest first, over several pages; and the time up to which they are complete."""
         return self._pages(self._stub.ListTurns, request, "turns", most)
 
     def turn(self, turn_id: str, child_ids: Sequence[str] = ()) -> pb.GetTurnResponse:
@@ -112,7 +110,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         return answer
 
     def episodes(self, most: int) -> tuple[list[Any], datetime | None]:
-        """Return the episodes used last, and as of when they are."""
+        """Return the episodes used last, and the time up to which the list is complete."""
         return self._pages(self._stub.ListEpisodes, pb.ListEpisodesRequest(), "episodes", most)
 
     def episode(self, request: pb.ReadEpisodeRequest) -> pb.ReadEpisodeResponse:
@@ -164,17 +162,17 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         if problem.reason != "UNKNOWN_TURN":
             return problem
         newest = [row.turn_id for row in self.turns(pb.ListTurnsRequest(), 5)[0]]
-        advice = f"the newest turns: {', '.join(newest)}" if newest else "no turn is on record yet"
+        advice = f"the newest turns: {', '.join(newest)}" if newest else "no turn is recorded yet"
         return RecordUnavailable(
-            f"nothing is on record of turn {turn_id}; {advice}; `sidecar turns` lists more. A turn is on record from "
-            "its first dispatch on, or from its end",
+            f"turn {turn_id} is not recorded; {advice}; `sidecar turns` lists more. A turn is recorded from "
+            "its first dispatch, or from its end",
             problem.code,
             problem.reason,
         )
 
 
 def _as_of(answer: Any) -> datetime | None:
-    """Return as of when a list is; None if it is as of now."""
+    """Return the time up to which a list is complete; None: now."""
     return answer.as_of.ToDatetime(UTC) if answer.HasField("as_of") else None
 
 
@@ -197,15 +195,17 @@ def _metadata(where: SidecarAddress) -> Sequence[tuple[str, str]]:
 
 def _problem(error: Any, where: SidecarAddress) -> RecordUnavailable:
     """Translate a failed call into an error for the operator; a call's `grpc.RpcError` is a `grpc.Call`, too."""
+    from sidecar.cli.grpc_errors import error_info  # noqa: PLC0415  only a call that has failed needs it
+
     code: grpc.StatusCode = error.code()
-    said, reason = error.details() or "", _reason(error)
+    said, reason = error.details() or "", error_info(error).reason
     if code is grpc.StatusCode.UNAVAILABLE and not reason:
         return RecordUnavailable(f"no sidecar answers at {where.target}: {HOW_TO_FIND}", RecordExit.UNAVAILABLE)
     if code is grpc.StatusCode.UNIMPLEMENTED:
-        return RecordUnavailable(f"what answers at {where.target} is no sidecar, or an older one", RecordExit.INTERNAL)
+        return RecordUnavailable(f"the server at {where.target} is no sidecar, or an older one", RecordExit.INTERNAL)
     if code is grpc.StatusCode.UNAUTHENTICATED:
         return RecordUnavailable(
-            f"the sidecar at {where.target} did not take the boot secret: {said}; its file is server.boot_secret_file "
+            f"the sidecar at {where.target} refused the boot secret: {said}; its file is server.boot_secret_file "
             "of the sidecar's settings (--config, or --boot-secret-file)",
             RecordExit.NOT_ALLOWED,
             reason,
@@ -218,14 +218,4 @@ def _problem(error: Any, where: SidecarAddress) -> RecordUnavailable:
         grpc.StatusCode.RESOURCE_EXHAUSTED: RecordExit.UNAVAILABLE,
         grpc.StatusCode.PERMISSION_DENIED: RecordExit.NOT_ALLOWED,
     }.get(code, RecordExit.INTERNAL)
-    return RecordUnavailable(f"the sidecar at {where.target} says: {said} ({reason or code.name})", exit_code, reason)
-
-
-def _reason(error: Any) -> str:
-    status = rpc_status.from_call(error)
-    info = ErrorInfo()
-    details: Sequence[Any] = status.details if status else ()
-    for detail in details:
-        if detail.Unpack(info):
-            return info.reason
-    return ""
+    return RecordUnavailable(f"the sidecar at {where.target}: {said} ({reason or code.name})", exit_code, reason)

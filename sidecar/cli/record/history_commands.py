@@ -41,10 +41,10 @@ def as_lines(report: "BackfillReport") -> str:
     untold = report.troubles.total() - len(report.findings)
     if untold:
         lines.append(f"... and {untold} more")
-    kept = "would be kept" if report.dry_run else "kept"
+    kept = "would be stored" if report.dry_run else "stored"
     lines.append(
         f"{report.lines} lines: {report.turns} turns {kept} ({report.tagged} with a sub-agent, "
-        f"{report.components} components), {report.already} were there already, {report.left_out} left out"
+        f"{report.components} components), {report.already} existed already, {report.left_out} omitted"
     )
     lines += [f"  {trouble}: {times}" for trouble, times in sorted(report.troubles.items())]
     return "\n".join(lines) + "\n"
@@ -94,9 +94,9 @@ def add_history_commands(app: typer.Typer, settings_of: SettingsOf, conversation
         json_text: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
         config: Config = None,
     ) -> None:
-        """Read what the classifier path kept; run it again as often as you like.
+        """Import the history of the classifier path. The command can be repeated safely.
 
-        Exit codes: 0 done, 1 done with findings, 69 the memory is away: run it again, 78 wrong settings.
+        Exit codes: 0 done, 1 done with findings, 69 the memory is unavailable: repeat the command, 78 wrong settings.
         """
         labels = _labels(label or [])
         run = Backfill(labels, dry_run, json_text)
@@ -108,7 +108,7 @@ def add_history_commands(app: typer.Typer, settings_of: SettingsOf, conversation
         principal: Annotated[str, typer.Option(help="The user's principal.")],
         config: Config = None,
     ) -> None:
-        """Write all of one conversation out, every layer, as JSON lines: its summary, then its turns."""
+        """Write one conversation with all layers as JSON lines: its summary, then its turns."""
         from sidecar.core.history.records import EpisodeKey  # noqa: PLC0415  only this command needs it
 
         key = EpisodeKey(EpisodeId(episode), Principal(principal))
@@ -156,7 +156,7 @@ async def _export(opening: AbstractAsyncContextManager["BoundedMemory"], key: "E
 
 
 def _lines(handle: BinaryIO) -> Iterator[bytes]:
-    """Go through the lines; of one that is too long only its beginning, which is no JSON."""
+    """Yield the lines of a file. Of a line that is too long, only the beginning, which is not JSON."""
     while line := handle.readline(LONGEST_LINE):
         rest = line
         while len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""`sidecar replay`: sends the recording of a turn through the present code, and reports differences."""
+"""`sidecar replay`: runs a recorded turn through the present code, and reports differences."""
 
 import json
 from collections.abc import Callable
@@ -17,7 +17,7 @@ DIFFERS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Replaying:
-    """What the command does its work with; both raise `CannotReplay`.
+    """The operations of the command; both raise `CannotReplay`.
 
     Attributes:
         fetch: gets an exported turn by its id.

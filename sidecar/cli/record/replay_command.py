@@ -17,8 +17,8 @@ class ReplayOptions:
     """The options of a replay.
 
     Attributes:
-        source: a file that `export` wrote; None: ask the running sidecar.
-        export: write what a replay needs there, and replay nothing.
+        source: a file that `export` wrote; None: the running sidecar.
+        export: the file for the input of a replay; nothing is replayed.
     """
 
     turn_id: str
@@ -28,7 +28,7 @@ class ReplayOptions:
 
 
 Replay = Callable[[Settings | None, Path | None, ReplayOptions], int]
-"""Takes the settings (None: not given), the folder of the definitions, and what is asked for; returns the exit code."""
+"""Takes the settings (None: not given), the folder of the definitions, and the options; returns the exit code."""
 
 
 def add_replay(app: typer.Typer, settings_of: Callable[[Path | None], Settings], run: Replay) -> None:
@@ -37,7 +37,7 @@ def add_replay(app: typer.Typer, settings_of: Callable[[Path | None], Settings],
     Args:
         app: the command line.
         settings_of: reads the settings, or ends the command.
-        run: does it.
+        run: runs the replay.
     """
 
     @app.command(name="replay")
@@ -53,19 +53,19 @@ def add_replay(app: typer.Typer, settings_of: Callable[[Path | None], Settings],
         config: Annotated[Path | None, typer.Option("--config", "-c", help="The sidecar's settings file.")] = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     ) -> None:
-        """Send what was recorded of a turn through the code as it is now, and compare what it joins.
+        """Run a recorded turn through the installed code, and compare the results.
 
-        Recorded is what the sub-agents sent, and when. Outcomes on record are for the comparison only. Takes no time
-        to speak of, calls no sub-agent and no data service, and changes nothing:
+        The input is what the sub-agents sent, with its times. The recorded outcomes are only compared. A replay runs
+        in virtual time, calls no sub-agent and no data service, and changes nothing:
 
             sidecar replay turn-17 --config sidecar.toml
 
-        Elsewhere, without the sidecar, as in a pipeline:
+        On another machine without the sidecar, e.g. in a pipeline:
 
             sidecar replay turn-17 --config sidecar.toml --export turn-17.json
             sidecar replay turn-17 --from turn-17.json --definitions config/
 
-        Exit codes: 0 it comes to the same, 1 it differs, 2 it cannot be replayed, 78 wrong settings.
+        Exit codes: 0 the same result, 1 it differs, 2 it cannot be replayed, 78 wrong settings.
         """
         if source is not None and export is not None:
             typer.echo("--from and --export exclude each other", err=True)

@@ -19,12 +19,12 @@ def exported(target: str, boot_secret_file: Path, turn_id: str) -> bytes:
     """Return the exported turn.
 
     Args:
-        target: where the sidecar listens for the orchestrator, as gRPC names it.
-        boot_secret_file: where it wrote its boot secret.
-        turn_id: which turn.
+        target: the gRPC target of the sidecar's dispatch socket.
+        boot_secret_file: the file with the sidecar's boot secret.
+        turn_id: the turn.
 
     Raises:
-        CannotReplay: it did not give it; says why.
+        CannotReplay: the sidecar did not export the turn; the message has the cause.
     """
     try:
         secret = from_ascii(boot_secret_file.read_bytes()).strip()
@@ -42,4 +42,4 @@ def exported(target: str, boot_secret_file: Path, turn_id: str) -> bytes:
             return "".join(piece.document_json for piece in pieces).encode()
         except grpc.RpcError as error:
             said: Any = error  # every such error is a `grpc.Call`, too
-            raise CannotReplay(f"the sidecar at {target} says: {said.details()} ({said.code().name})") from None
+            raise CannotReplay(f"the sidecar at {target} answers: {said.details()} ({said.code().name})") from None

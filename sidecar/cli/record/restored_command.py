@@ -1,4 +1,4 @@
-"""`sidecar restored`: the operator states that an older backup has taken the place of the record."""
+"""`sidecar restored`: the operator states that an older backup has replaced the record."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class Restored:
 
     Attributes:
         lost: what was stated as lost.
-        others: findings that an older backup does not explain; nothing was stated.
-        nothing: nothing is missing.
+        others: findings that an older backup does not explain. In this case nothing was stated.
+        nothing: whether nothing is missing.
     """
 
     lost: Sequence[str]
@@ -29,7 +29,7 @@ class Restored:
 
 
 StateRestored = Callable[[Settings, str, Callable[[Sequence[str]], bool]], Restored]
-"""From settings, reason, and what confirms the loss; raises `SettingsProblem`."""
+"""Takes the settings, the reason, and a function that confirms the loss; raises `SettingsProblem`."""
 
 
 def add_restored(app: typer.Typer, settings_of: SettingsOf, state_restored: StateRestored) -> None:
@@ -41,7 +41,7 @@ def add_restored(app: typer.Typer, settings_of: SettingsOf, state_restored: Stat
         config: Config = None,
         yes: Annotated[bool, typer.Option("--yes", help="Confirm in advance.")] = False,
     ) -> None:
-        """State that a restored backup has taken the place of the record, so that what it lacks is known as lost.
+        """State that a restored backup has replaced the record, so that the facts that it lacks count as lost.
 
         The command verifies the record first, and refuses if an older backup does not explain every finding. It
         writes signed lines into the file of checkpoints; `verify-log` then reports the gap as a note.

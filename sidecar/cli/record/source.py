@@ -7,14 +7,14 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class RecordSource:
-    """Where the record and its second place are.
+    """The location of the record and of its second place.
 
     Attributes:
-        sqlite: the file; or
-        postgresql_dsn_file: the file that holds the address of the database; or
+        sqlite: the file of the record; or
+        postgresql_dsn_file: a file with the address of the database; or
         postgresql_dsn: the address itself.
-        checkpoints: the files of the second place; none: verify without.
-        public_keys: of the signers.
+        checkpoints: the files of the second place; empty: verify without checkpoints.
+        public_keys: the public keys of the signers.
     """
 
     sqlite: Path | None = None
@@ -24,7 +24,7 @@ class RecordSource:
     postgresql_dsn: str | None = field(default=None, repr=False)
 
     def with_defaults_of(self, configured: "RecordSource") -> "RecordSource":
-        """Return the same, with what is not said here taken from the settings."""
+        """Return the location with missing values taken from the settings."""
         of_record = configured if self.sqlite is None and self.postgresql_dsn_file is None else self
         return replace(
             of_record,

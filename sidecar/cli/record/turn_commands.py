@@ -29,18 +29,18 @@ SecretFile = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Maximum number of turns.")]
 EXIT_CODES = (
-    "Exit codes: 0 shown, 1 nothing of that name, 2 not understood, 69 the sidecar or its store is away, "
-    "77 the boot secret is wrong, 78 wrong settings."
+    "Exit codes: 0 shown; 1 not found; 2 invalid arguments; 69 the sidecar or its store is unavailable; "
+    "77 wrong boot secret; 78 invalid settings."
 )
 
 SettingsOf = Callable[[Path | None], "Settings"]
 Open = Callable[[], Any]
-"""Returns a `Seeing`: where the sidecar is, and where to print. Reads the settings if it has to."""
+"""Returns a `Seeing`: the address of the sidecar, and the output. Reads the settings if needed."""
 
 
 @unique
 class State(StrEnum):
-    """States to choose from."""
+    """The values of `--state`."""
 
     OPEN = "open"
     ENDED = "ended"
@@ -49,7 +49,7 @@ class State(StrEnum):
 
 @unique
 class CallEnd(StrEnum):
-    """Outcomes to choose from."""
+    """The values of `--outcome`."""
 
     SUCCEEDED = "succeeded"
     DEGRADED = "degraded"
@@ -141,8 +141,9 @@ def _turn(
 ) -> None:
     """Show one turn: a bar for each child on one axis of time, and a line for each event.
 
-    In a bar, # is work, - is waiting for the parent to take the result. Delegated children are indented.
-    With --follow and --json: one JSON object a line, for each event.
+    In a bar, # means that the sub-agent worked, - that its result waited for the parent. Delegated children are
+    indented.
+    With --follow and --json: one line with a JSON object for each event.
     """
     made = _module()
     raise typer.Exit(made.show_turn(at(), made.TurnOptions(turn_id, tuple(child or ()), expand, follow, as_json)))

@@ -4,17 +4,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TextIO
+from typing import Any, TextIO
 
 from sidecar.cli.output.drawing import Part, Screen, TextLine, clean, columns, length, timestamp, utc
 from sidecar.cli.output.json_output import enum_word, message_to_json
 from sidecar.cli.record.client import RecordClient, RecordExit, RecordUnavailable, SidecarAddress
-from subagents.errors.v1.error_reason_pb2 import ErrorReason
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2
 
-SEARCHED: Final = 1000
-"""Turns that are read to look for a reason."""
 STATE_STYLE = {"ended": "green", "open": "cyan", "lost": "red"}
 
 
@@ -82,6 +79,7 @@ def show_turns(seeing: TurnCommands, options: TurnsOptions) -> int:
         principal=options.user,
         outcome=f"OUTCOME_{options.outcome.upper() or 'UNSPECIFIED'}",
         definition_id=options.definition,
+        reason=f"ERROR_REASON_{options.reason if _ends_a_call(options.reason) else 'UNSPECIFIED'}",
     )
     problem = (
         _set_times(request, {"since": options.since, "until": options.until}, seeing.now())
@@ -92,14 +90,14 @@ def show_turns(seeing: TurnCommands, options: TurnsOptions) -> int:
         seeing.errors.write(f"{problem}\n")
         return RecordExit.USAGE
 
-    if options.reason and f"ERROR_REASON_{options.reason}" not in ErrorReason.DESCRIPTOR.values_by_name:
-        seeing.errors.write(f"--reason: {clean(options.reason)} is no reason; docs/errors.md lists them\n")
+    if options.reason and not request.reason:
+        seeing.errors.write(
+            f"--reason: no call ends with {clean(options.reason)}; docs/errors.md lists the reasons of calls\n"
+        )
         return RecordExit.USAGE
 
     def work(client: RecordClient, screen: Screen) -> None:
-        rows, as_of = client.turns(request, SEARCHED if options.reason else options.limit)
-        if options.reason:
-            rows = _with_reason(seeing, client, rows, options)
+        rows, as_of = client.turns(request, options.limit)
         if options.as_json:
             screen.write(_json([message_to_json(row) for row in rows]))
         elif rows:
@@ -112,20 +110,12 @@ def show_turns(seeing: TurnCommands, options: TurnsOptions) -> int:
     return _seen(seeing, work)
 
 
-def _with_reason(seeing: TurnCommands, client: RecordClient, rows: Sequence[Any], options: TurnsOptions) -> list[Any]:
-    """Return the turns in which a call has the reason; a list of turns does not name it, so each turn is read."""
-    number, found = ErrorReason.Value(f"ERROR_REASON_{options.reason}"), []
-    for row in rows:
-        outcomes = [each for dispatch in client.turn(row.turn_id).dispatches for each in dispatch.outcomes]
-        if any(each.status.reason == number for each in outcomes):
-            found.append(row)
-        if len(found) == options.limit:
-            return found
-    if len(rows) == SEARCHED:
-        seeing.errors.write(
-            f"only the newest {SEARCHED} turns were searched; narrow them with --since, --until or --slot\n"
-        )
-    return found
+def _ends_a_call(reason: str) -> bool:
+    if not reason:
+        return False
+    from subagents_errors import CallFailure  # noqa: PLC0415  most lists name no reason
+
+    return reason in CallFailure.__members__
 
 
 def _set_times(request: pb.ListTurnsRequest, times: Mapping[str, str], now: datetime) -> str:
@@ -169,7 +159,7 @@ def show_episodes(seeing: TurnCommands, limit: int, *, as_json: bool) -> int:
             header = ("last (UTC)", "episode", "principal", "turns", "slots")
             screen.show(columns(header, [_episode_cells(row) for row in rows]))
         else:
-            screen.show([[Part("no episode is on record yet")]])
+            screen.show([[Part("no episode is recorded yet")]])
         _say_as_of(seeing, as_of)
 
     return _seen(seeing, work)
@@ -188,8 +178,8 @@ def show_episode(seeing: TurnCommands, options: EpisodeOptions) -> int:
         screen.show(_episode_lines(episode))
         if not episode.turns and not episode.HasField("summary"):
             raise RecordUnavailable(
-                f"nothing is kept of episode {options.episode} of principal {options.principal}; `sidecar episodes` "
-                "lists the episodes and their users",
+                f"no conversation is stored for episode {options.episode} of principal {options.principal}; "
+                "`sidecar episodes` lists the episodes and their users",
                 RecordExit.NOT_FOUND,
             )
 
@@ -199,7 +189,7 @@ def show_episode(seeing: TurnCommands, options: EpisodeOptions) -> int:
 def _say_as_of(seeing: TurnCommands, as_of: datetime | None) -> None:
     """Print the time of a list that is behind to standard error, so that JSON output does not change."""
     if as_of is not None:
-        seeing.errors.write(f"as of {timestamp(as_of)} UTC; the lists are behind: what came later may be missing\n")
+        seeing.errors.write(f"as of {timestamp(as_of)} UTC; later turns may still be missing\n")
 
 
 def _seen(seeing: TurnCommands, work: Callable[[RecordClient, Screen], None]) -> int:

@@ -25,9 +25,9 @@ from sidecar.operations.record.verify_log import (
 )
 
 PROGRESS_EVERY: Final = 20_000
-"""Rows between two lines of progress."""
+"""Number of rows between two lines of progress."""
 MOST_IN_JSON: Final = 10_000
-"""Findings that are listed in JSON; all are counted."""
+"""The most findings in the JSON output; all are counted."""
 
 
 @unique
@@ -41,7 +41,7 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verifying:
-    """What the command does its work with. Both raise `RecordUnreadable`.
+    """The operations of the command. Both raise `RecordUnreadable`.
 
     Attributes:
         open_record: opens a record for reading.
@@ -80,13 +80,13 @@ async def _verify(source: RecordSource, verifying: Verifying, report: "_Report")
 
 
 def lines_of(file: Path) -> Iterator[bytes]:
-    """Go through the lines of a file, each with its end. Raises `OSError`."""
+    """Yield the lines of a file, each with its line end. Raises `OSError`."""
     with file.open("rb") as lines:
         yield from lines
 
 
 class _Report:
-    """Prints what is found."""
+    """Prints the findings."""
 
     def __init__(self, out: TextIO, err: TextIO, *, as_json: bool) -> None:
         self._out = out
@@ -97,7 +97,7 @@ class _Report:
         self._next_line = PROGRESS_EVERY
 
     def found(self, finding: Finding) -> None:
-        """Take note of a finding."""
+        """Add a finding."""
         self._count += 1
         if not self._as_json:
             self._out.write(f"{finding.kind}: {finding.text}\n")
@@ -105,7 +105,7 @@ class _Report:
             self._findings.append(finding)
 
     def progress(self, looked: VerificationProgress) -> None:
-        """Say how far it is, now and then."""
+        """Print the progress from time to time."""
         rows = looked.facts + looked.turns
         if rows >= self._next_line:
             self._next_line = rows + PROGRESS_EVERY

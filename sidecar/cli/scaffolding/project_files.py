@@ -44,7 +44,7 @@ def _is_there(project: Path) -> bool:
 
 
 def _taken(project: Path) -> ScaffoldError:
-    return ScaffoldError(f"{project} is there already; choose another name, or another folder with --dir")
+    return ScaffoldError(f"{project} exists already; choose another name, or another folder with --dir")
 
 
 def filled(template: str, words: Mapping[str, str]) -> str:

@@ -13,7 +13,6 @@ import typer
 from sidecar.cli.parameters.moments import moment_of
 from sidecar.cli.parameters.plain_values import PlainTyper
 from sidecar.cli.record.turn_commands import SettingsOf, given_by
-from sidecar.cli.subagent.flag_command import add_flag
 from sidecar.cli.subagent.options import (
     ERASE_EXIT_CODES,
     EX_USAGE,
@@ -36,8 +35,6 @@ from sidecar.cli.subagent.options import (
     token_in,
 )
 from sidecar.cli.subagent.output.parsing import basis_points
-from sidecar.cli.subagent.status_command import add_status
-from sidecar.cli.subagent.step_commands import add_steps
 
 if TYPE_CHECKING:
     from sidecar.cli.validate.checkouts import Checkouts
@@ -75,8 +72,7 @@ def add_subagent(
         environment: defaults of token and target.
         checkouts: reads checkouts of the configuration repository.
         erase_offline: erases in a record that no sidecar has open; takes settings, options and `preview`.
-        requested: the command's name. For any other of these commands `decommission` is not there: it loads more than
-            all of them.
+        requested: the command's name. Once it is there, no more are added, because each module costs time to load.
     """
     group = PlainTyper(no_args_is_help=True, help="Show and change the rollout of sub-agents.", epilog=EXIT_CODES)
     app.add_typer(group, name="subagent")
@@ -84,15 +80,32 @@ def add_subagent(
     place = place_of_operators(settings_of, environment)
     placed = given_by(place, "at")
     _add_reading(group, placed)
+    if requested not in names_in(group):
+        from sidecar.cli.subagent.status_command import add_status  # noqa: PLC0415  loaded for its own commands only
+
+        add_status(app, placed)
+        _add_erase(app, settings_of, place, erase_offline)
+    if requested not in names_in(group, app):
+        _add_changing(group, placed, checkouts, requested)
+    return group
+
+
+def names_in(*apps: typer.Typer) -> set[str | None]:
+    """Return the names of the commands and groups that are there."""
+    commands = {each.name for app in apps for each in app.registered_commands}
+    return commands | {each.name for app in apps for each in app.registered_groups}
+
+
+def _add_changing(group: typer.Typer, placed: Placed, checkouts: "Callable[[], Checkouts]", requested: str) -> None:
+    from sidecar.cli.subagent.flag_command import add_flag  # noqa: PLC0415  the same holds
+    from sidecar.cli.subagent.step_commands import add_steps  # noqa: PLC0415  the same holds
+
     steps = add_steps(group, placed)
     add_flag(group, placed)
-    add_status(app, placed)
-    _add_erase(app, settings_of, place, erase_offline)
-    if requested not in {each.name for each in (*group.registered_commands, *app.registered_commands)}:
-        from sidecar.cli.subagent.decommission_command import add_decommission  # noqa: PLC0415  as said above
+    if requested not in names_in(group):
+        from sidecar.cli.subagent.decommission_command import add_decommission  # noqa: PLC0415  the same holds
 
         add_decommission(group, placed, steps, checkouts)
-    return group
 
 
 def place_of_operators(settings_of: SettingsOf, environment: FromEnvironment) -> Callable[..., Open]:
@@ -149,14 +162,14 @@ def _add_erase(
 def _list(at: Open, watch: Watch = False) -> None:
     """List all definitions with state, flags, gate verdicts, breaches, pinned turns and drift.
 
-    While the store is away: what this replica serves, marked, with exit code 3. `sidecar validate-refs
-    --rollout-export` reads the output of --json.
+    If the store is unavailable, the command shows what this replica serves, marks it, and ends with exit code 3.
+    `sidecar validate-refs --rollout-export` reads the output of --json.
     """
     raise typer.Exit(_reading().show_list(at(), watch=watch))
 
 
 def _show(at: Open, name: Slot) -> None:
-    """Show one slot and its definitions in full. While the store is away: as this replica serves it, marked."""
+    """Show one slot and its definitions in full. If the store is unavailable: what this replica serves."""
     raise typer.Exit(_reading().show_slot(at(), name))
 
 

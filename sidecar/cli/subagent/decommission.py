@@ -23,7 +23,7 @@ CONFIRMATIONS: Final[dict[tuple[int, CodeStatus], str]] = {
     (pb.CLEANUP_STEP_MODULES, CodeStatus.DEPRECATED): "its Python modules are marked deprecated",
     **dict.fromkeys(
         [(pb.CLEANUP_STEP_EVALS_AND_TOOLS, code) for code in CodeStatus],
-        "nothing is left of it that was to be removed of evals and tools",
+        "its eval suite and tools are removed as decided",
     ),
 }
 """What the inspection of a checkout confirms."""

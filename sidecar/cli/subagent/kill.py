@@ -145,6 +145,6 @@ def _tell(
             lines += [[Part(*line)] for line in result_lines(reply.result, "Kill", dry_run=options.dry_run)]
     lines += [[Part(*line)] for line in ([] if waited is None else effect_lines(waited))]
     if any(reply.problem and reply.problem.uncertain for reply in replies):
-        again = f"repeat the command with --request-id {request_id} for the sidecars not reached; the kill counts once"
+        again = f"repeat the command with --request-id {request_id} for the other sidecars; the kill is recorded once"
         lines.append([Part(f"next: {again}", "yellow")])
     commands.screen.show(lines)

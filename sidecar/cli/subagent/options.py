@@ -51,7 +51,7 @@ TlsFolder = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again every two seconds.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Refresh the output every two seconds.")]
 Name = Annotated[str, typer.Argument(help="Id of the sub-agent's definition.")]
 Slot = Annotated[str, typer.Argument(help="A slot, or the id of a definition in it.")]
 Digest = Annotated[

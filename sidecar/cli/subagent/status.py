@@ -38,7 +38,7 @@ class Status:
     """What a sidecar answered.
 
     Attributes:
-        process: the sidecar itself; it answers also while its store is away.
+        process: the sidecar itself; it answers also while its store is unavailable.
         rollouts, replicas: None: they could not be read; `problem` says why.
         steps: by slot, the row of the audit with the last step that changed who is served.
     """
@@ -57,7 +57,7 @@ def show_status(commands: OperatorCommands, *, watch: bool = False) -> int:
 
 def drain(commands: OperatorCommands, options: StepOptions, *, resume: bool = False) -> int:
     """Stop new turns at one sidecar, or take them again. Returns the exit code."""
-    danger = "" if resume else "The sidecar will refuse new turns until it is told to take them again."
+    danger = "" if resume else "The sidecar will refuse new turns until `sidecar drain --resume`."
     request = admin_pb2.DrainRequest(resume=resume, reason=options.reason)
 
     def ask(client: OperatorClient) -> Any:
@@ -73,14 +73,14 @@ def status_lines(status: Status) -> Iterator[TextLine]:
     began = f"sidecar {clean(process.version)}, instance {clean(process.instance_id)}, "
     yield [Part(f"{began}up {length(process.uptime.ToTimedelta())}: "), _readiness(process)]
     yield from ([Part(f"  not ready: {clean(each)}", "red")] for each in process.blockers)
-    yield [Part(f"open turns: {process.open_turns}, calls in flight: {process.calls_in_flight}, this one included")]
+    yield [Part(f"open turns: {process.open_turns}, calls in flight: {process.calls_in_flight}, including this one")]
     if process.pending_kills:
-        yield [Part(f"kills that hold here and are not on record yet: {process.pending_kills}", "yellow")]
+        yield [Part(f"kills that are in effect here and not recorded yet: {process.pending_kills}", "yellow")]
     yield from ([Part(f"attention: {clean(each)}", "yellow")] for each in process.attention)
     if status.replicas is not None:
         yield _replica_line(status.replicas)
     if status.problem is not None:
-        yield [Part(f"what is served cannot be read: {status.problem}", "red")]
+        yield [Part(f"the served definitions cannot be read: {status.problem}", "red")]
     if status.rollouts is not None:
         yield []
         yield from _slot_lines(status)
@@ -135,8 +135,8 @@ def _changes_who_is_served(row: Any) -> bool:
 
 def _readiness(process: Any) -> Part:
     if process.draining:
-        return Part("drained, takes no new turns", "yellow")
-    return Part("takes turns", "green") if process.ready else Part("takes no new turns", "red")
+        return Part("drained, refuses new turns", "yellow")
+    return Part("accepts turns", "green") if process.ready else Part("refuses new turns", "red")
 
 
 def _replica_line(answer: Any) -> TextLine:
@@ -151,13 +151,16 @@ def _replica_line(answer: Any) -> TextLine:
 def _slot_lines(status: Status) -> Iterator[TextLine]:
     slots = status.rollouts.slots
     if not slots:
-        yield [Part("no rollout is recorded: the loaded configuration has no sub-agent")]
+        yield [Part("no rollout is recorded, because the loaded configuration has no sub-agent")]
         return
     yield from columns(HEADER, [_row(each) for each in slots])
     yield []
     for slot in slots:
         step = (status.steps or {}).get(slot.slot)
-        yield [Part("since  ", "bold"), *(audit_line(step) if step else [Part(f"{clean(slot.slot)}: not on record")])]
+        yield [
+            Part("last step  ", "bold"),
+            *(audit_line(step) if step else [Part(f"{clean(slot.slot)}: no step")]),
+        ]
     yield from _attention(status.rollouts)
 
 
@@ -185,8 +188,8 @@ def _name(each: pb.DefinitionStatus) -> str:
 def _attention(rollouts: Any) -> Iterator[TextLine]:
     for backend in rollouts.backends:
         if not backend.fresh:
-            said = "unreachable; the definitions they gate are not served"
-            yield [Part(f"attention: flags of {clean(backend.name)}: {said}", "red")]
+            said = "unreachable; definitions with flags in this backend are not served"
+            yield [Part(f"attention: flag backend {clean(backend.name)}: {said}", "red")]
     for slot in rollouts.slots:
         for each in slot.definitions:
             if each.HasField("breach") and not each.breach.acknowledged_by:
@@ -195,6 +198,6 @@ def _attention(rollouts: Any) -> Iterator[TextLine]:
 
 
 def _drain_lines(answer: Any) -> list[TextLine]:
-    how = "drained: new turns are refused" if answer.draining else "new turns are taken again"
-    left = f"open turns: {answer.open_turns}, calls in flight: {answer.calls_in_flight}, this one included"
+    how = "drained: new turns are refused" if answer.draining else "new turns are accepted again"
+    left = f"open turns: {answer.open_turns}, calls in flight: {answer.calls_in_flight}, including this one"
     return [[Part(f"{how}; {left}")]]

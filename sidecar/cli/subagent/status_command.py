@@ -8,7 +8,7 @@ from sidecar.cli.subagent.options import TURN_EXIT_CODES, Open, Placed, Watch
 
 STATUS_EXIT_CODES: Final = (
     "Exit codes: 0 shown; 2 not sent (no sidecar, no token, wrong role); 3 only the process is shown, because its "
-    "store is away; 78 invalid settings."
+    "store is unavailable; 78 invalid settings."
 )
 DRAIN_EXIT_CODES: Final = (
     "Exit codes: 0 done; 1 refused; 2 not sent (no sidecar, no token, wrong role, not confirmed, invalid arguments); "
@@ -26,8 +26,8 @@ def add_status(app: typer.Typer, placed: Placed) -> None:
 def _status(at: Open, watch: Watch = False) -> None:
     """Show what a sidecar serves, for whom and since which step, and what needs attention.
 
-    Uses the operator listener and needs a role token, like `sidecar subagent`. While the store is away the command
-    shows the process and why it is not ready.
+    Uses the operator listener and needs a role token, like `sidecar subagent`. While the store is unavailable, the
+    command shows the process and why it is not ready.
     """
     from sidecar.cli.subagent import status  # noqa: PLC0415  only these commands need gRPC
 
@@ -37,7 +37,7 @@ def _status(at: Open, watch: Watch = False) -> None:
 def _drain(
     at: Open,
     reason: Annotated[str, typer.Option("--reason", help="The reason, for the log.")],
-    resume: Annotated[bool, typer.Option("--resume", help="Take new turns again.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Accept new turns again.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Stop new turns at one sidecar; running turns continue, and the process does not end.

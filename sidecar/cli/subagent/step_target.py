@@ -84,7 +84,7 @@ def refuse_short(digest: str) -> None:
     """Refuse the beginning of a digest in a command that reads nothing by which it could be completed."""
     if is_short(digest):
         raise CannotOperate(
-            f"{clean(digest)} is only the beginning of a digest, and this command looks nothing up",
+            f"{clean(digest)} is only the beginning of a digest, and this command does not look it up",
             OperatorExit.NOT_ASKED,
             advice="give the whole digest, as `sidecar subagent show` prints it",
         )

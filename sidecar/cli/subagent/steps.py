@@ -127,8 +127,8 @@ class Stepping:
         again = "" if self._revision is None else f" --revision {self._revision}"
         again += f" --digest {self._digest}" if self._digest else ""
         if not self._results:
-            repeat = f"repeat with: --request-id {self._request_id}{again}"
-            self._say(f"  request id {request_id}; {repeat} (only after a lost answer)", "dim")
+            repeat = f"if the answer is lost, repeat with: --request-id {self._request_id}{again}"
+            self._say(f"  request id {request_id}; {repeat}", "dim")
         result = self._request(verb, request_id, again)
         until, tries = self._operating.passed() + self._wish.patience.total_seconds(), 1
         while _waits_for_edits(result):

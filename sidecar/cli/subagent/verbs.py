@@ -91,6 +91,40 @@ def acknowledgement(target: StepTarget, breach_id: str = "") -> list[Verb]:
     return [Verb("AcknowledgeBreach", plan, {"breach_id": breach or "none"})]
 
 
+def configuration(target: StepTarget, mode: str, curve: tuple[int, ...] | None) -> list[Verb]:
+    """Return the step that declares mode and ramp curve of a slot; an empty mode or a curve of None is kept."""
+    slot = target.slot
+    wanted = pb.RolloutMode.Value(f"ROLLOUT_MODE_{MODES[mode].name}") if mode else slot.mode
+    steps = list(slot.curve_basis_points) if curve is None else list(curve)
+    admits = slot.mode == pb.ROLLOUT_MODE_EXPERIMENT and wanted == pb.ROLLOUT_MODE_FULL
+    effect = (
+        f"the control arm is admitted; needs the gate of the current ramp, {POLICIES}" if admits else "no ramp moves"
+    )
+    plan = f"mode {mode_word(wanted)}, ramp curve {curve_word(steps)}; {effect}"
+    return [Verb("ConfigureRollout", plan, {"mode": wanted, "curve_basis_points": steps})]
+
+
+def ramping_down(breach_id: str) -> list[Verb]:
+    """Return the step that sets a ramp to 0 because of a breach."""
+    plan = f"ramp -> 0 % immediately, because of breach {clean(breach_id)}; needs no gate"
+    return [Verb("RampDown", plan, {"breach_id": breach_id})]
+
+
+def overriding(target: StepTarget, gate: str, points: int, until: datetime) -> list[Verb]:
+    """Return the permission of one step, to a ramp in basis points, although one gate failed."""
+    step = f"{percent(target.definition.ramp_basis_points)} to {percent(points)}"
+    plan = f"override one fail of {clean(gate)} for the step from {step}, until {until:%Y-%m-%d %H:%M:%S} UTC"
+    fields = {"gate": gate, "ramp_basis_points": points, "expires_at": stamp(until)}
+    return [Verb("OverrideGate", plan, fields)]
+
+
+def retirement(target: StepTarget, name: str) -> list[Verb]:
+    """Return the step that releases the flags of a definition that serves all users."""
+    names = ", ".join(clean(flag.name) for flag in target.definition.flags) or "no flags"
+    danger = f"{clean(name)} will count as always on: {names} no longer gate it, not even as a kill switch."
+    return [Verb("RetireFlags", f"retire {names}", danger=danger)]
+
+
 def promote(commands: OperatorCommands, options: StepOptions, *, to_test: bool = False) -> int:
     """Move a definition to `test`, and from there to `promote`. Returns the exit code."""
     return take(commands, options, lambda target: promotion(target, to_test=to_test), to_promote)
@@ -102,28 +136,13 @@ def ramp(commands: OperatorCommands, options: StepOptions, points: int) -> int:
 
 
 def configure(commands: OperatorCommands, options: StepOptions, mode: str, curve: tuple[int, ...] | None) -> int:
-    """Declare mode and ramp curve of a slot; an empty mode or a curve of None is kept. Returns the exit code."""
-
-    def verbs(target: StepTarget) -> list[Verb]:
-        slot = target.slot
-        wanted = pb.RolloutMode.Value(f"ROLLOUT_MODE_{MODES[mode].name}") if mode else slot.mode
-        steps = list(slot.curve_basis_points) if curve is None else list(curve)
-        admits = slot.mode == pb.ROLLOUT_MODE_EXPERIMENT and wanted == pb.ROLLOUT_MODE_FULL
-        effect = (
-            f"the control arm is admitted; needs the gate of the current ramp, {POLICIES}"
-            if admits
-            else "no ramp moves"
-        )
-        plan = f"mode {mode_word(wanted)}, ramp curve {curve_word(steps)}; {effect}"
-        return [Verb("ConfigureRollout", plan, {"mode": wanted, "curve_basis_points": steps})]
-
-    return take(commands, options, verbs)
+    """Declare mode and ramp curve of a slot. Returns the exit code."""
+    return take(commands, options, lambda target: configuration(target, mode, curve))
 
 
 def ramp_down(commands: OperatorCommands, options: StepOptions, breach_id: str) -> int:
     """Set a ramp to 0 because of a breach. Returns the exit code."""
-    plan = f"ramp -> 0 % immediately, because of breach {clean(breach_id)}; needs no gate"
-    return take_without_read(commands, options, Verb("RampDown", plan, {"breach_id": breach_id}))
+    return take_without_read(commands, options, *ramping_down(breach_id))
 
 
 def roll_back(commands: OperatorCommands, options: StepOptions, to: str = "") -> int:
@@ -138,14 +157,7 @@ def activate(commands: OperatorCommands, options: StepOptions) -> int:
 
 def override(commands: OperatorCommands, options: StepOptions, gate: str, points: int, until: datetime) -> int:
     """Permit one step although one gate failed. Returns the exit code."""
-
-    def verbs(target: StepTarget) -> list[Verb]:
-        step = f"{percent(target.definition.ramp_basis_points)} to {percent(points)}"
-        plan = f"override one fail of {clean(gate)} for the step from {step}, until {until:%Y-%m-%d %H:%M:%S} UTC"
-        fields = {"gate": gate, "ramp_basis_points": points, "expires_at": stamp(until)}
-        return [Verb("OverrideGate", plan, fields)]
-
-    return take(commands, options, verbs)
+    return take(commands, options, lambda target: overriding(target, gate, points, until))
 
 
 def acknowledge(commands: OperatorCommands, options: StepOptions, breach_id: str) -> int:
@@ -155,13 +167,7 @@ def acknowledge(commands: OperatorCommands, options: StepOptions, breach_id: str
 
 def retire_flags(commands: OperatorCommands, options: StepOptions) -> int:
     """Release the flags of a definition that serves all users. Returns the exit code."""
-
-    def verbs(target: StepTarget) -> list[Verb]:
-        names = ", ".join(clean(flag.name) for flag in target.definition.flags) or "no flags"
-        danger = f"{clean(options.name)} will count as always on: {names} no longer gate it, not even as a kill switch."
-        return [Verb("RetireFlags", f"retire {names}", danger=danger)]
-
-    return take(commands, options, verbs)
+    return take(commands, options, lambda target: retirement(target, options.name))
 
 
 def _recorded_successor(target: StepTarget) -> str:

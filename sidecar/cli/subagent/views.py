@@ -21,7 +21,6 @@ from sidecar.cli.subagent.output.tables import (
     preview_lines,
     slot_lines,
 )
-from sidecar.cli.subagent.step_target import refuse_short
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 MOST_FAILURES: Final = 5
@@ -31,7 +30,7 @@ EVERY: Final = 2.0
 """Seconds between two screens of --watch."""
 AWAY: Final = "STORE_UNAVAILABLE"
 REPLICA_VIEW: Final = (
-    "the store is away: this is what this replica serves, as of its last read; steps cannot be taken, but a kill holds"
+    "the store is unavailable: the output is what this replica serves, as of its last read; only kills are possible"
 )
 INTERRUPTED: Final = "interrupted; a request that was already sent is not undone"
 
@@ -145,7 +144,7 @@ def with_errors(
 def run_watching(
     commands: OperatorCommands, work: Callable[[OperatorCommands, OperatorClient], OperatorExit], *, watch: bool
 ) -> int:
-    """Run `work`, with `watch` every two seconds until interrupted. A watch outlives a sidecar that is away."""
+    """Run `work`, with `watch` every two seconds until interrupted. A watch continues if the sidecar is unreachable."""
     if watch:
         commands = replace(commands, indent=None)
 
@@ -187,7 +186,7 @@ def show_list(commands: OperatorCommands, *, watch: bool = False) -> int:
 
 
 def show_slot(commands: OperatorCommands, name: str) -> int:
-    """Show one slot; while the store is away, as this replica serves it. Returns the exit code."""
+    """Show one slot; while the store is unavailable, as this replica serves it. Returns the exit code."""
 
     def work(client: OperatorClient) -> OperatorExit:
         try:
@@ -225,6 +224,8 @@ def explain(commands: OperatorCommands, options: ExplainOptions) -> int:
 
 def preview(commands: OperatorCommands, name: str, ramp: int, digest: str) -> int:
     """Show how many users a ramp would add and remove. Returns the exit code."""
+    from sidecar.cli.subagent.step_target import refuse_short  # noqa: PLC0415  no other of these commands needs it
+
     request = pb.PreviewRampRequest(slot=name, ramp_basis_points=ramp, digest=digest)
 
     def ask(client: OperatorClient) -> Any:

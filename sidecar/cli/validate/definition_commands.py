@@ -24,7 +24,7 @@ def add_definition_commands(
     Args:
         app: the command line.
         settings_of: reads the settings, or ends the command.
-        load: reads the definitions below a folder.
+        load: reads the definitions in a folder.
     """
 
     @app.command(name="validate")
@@ -38,7 +38,7 @@ def add_definition_commands(
             typer.Option("--config", "-c", help="Settings to check against the definitions."),
         ] = None,
     ) -> None:
-        """Check agent definitions as the sidecar would, without one running, and advise on them."""
+        """Check agent definitions as the sidecar does, and give advice. Needs no running sidecar."""
         from sidecar.cli.validate.command import ValidateOptions, validate  # noqa: PLC0415  only this command needs it
         from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST  # noqa: PLC0415  the same holds
 
@@ -54,7 +54,7 @@ def add_definition_commands(
         under: Annotated[str, typer.Option(help="Path of the folder in the repository.")] = "",
         check: Annotated[Path | None, typer.Option(help="Compare with this file instead of printing.")] = None,
     ) -> None:
-        """Print the CODEOWNERS file that the owners of the prompt blocks make."""
+        """Print a CODEOWNERS file, made from the owners of the prompt blocks."""
         from sidecar.cli.validate.codeowners import CodeownersOptions, codeowners  # noqa: PLC0415  the same holds
         from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST  # noqa: PLC0415  the same holds
 

@@ -23,10 +23,10 @@ def examine_keys(settings: Settings) -> Iterator[Finding]:
     else:
         problem = cannot_make(secret.parent)
         about = f"server.boot_secret_file {secret}"
-        yield unusable("files", about, problem) if problem else ok("files", about, "is made at the first start")
+        yield unusable("files", about, problem) if problem else ok("files", about, "is created at the first start")
     if not settings.keys.files:
-        remedy = "set `keys.files` where turns must outlive a restart, or where there are several replicas"
-        yield warning("files", "keys.files", "no signing key: each start makes one that no other process has", remedy)
+        remedy = "set `keys.files` if turns must survive a restart, or if there are several replicas"
+        yield warning("files", "keys.files", "no signing key: each start creates one that no other process has", remedy)
     for name, path in settings.keys.files.items():
         yield _secret(f"keys.files.{name}", path, read_secrets)
     for name, path in settings.signatures.files.items():
@@ -73,7 +73,7 @@ def _secret(setting: str, path: Path, read: Callable[[Path], object]) -> Finding
         read(path)
     except SecretFileProblem as problem:
         make = f"(umask 077; openssl rand -hex 32 > {path})"
-        return error("files", setting, str(problem), f"correct it; `{make}` makes a new secret")
+        return error("files", setting, str(problem), f"correct it; `{make}` creates a new secret")
     return ok("files", setting, "can be read by this user only")
 
 
@@ -84,7 +84,7 @@ def _public_key(path: Path) -> Finding:
     except (OSError, DecodeError) as problem:
         return error("files", about, f"cannot be read: {problem}", "`sidecar token key` makes a key pair")
     if "PUBLIC KEY" not in text:
-        return error("files", about, "is no public key in PEM", "name the file that ends in .pub")
+        return error("files", about, "is not a public key in PEM format", "name the file that ends in .pub")
     return ok("files", about, "is a public key")
 
 
@@ -94,7 +94,7 @@ def cannot_make(folder: Path) -> str:
     while not there.exists():
         there = there.parent
     if not there.is_dir():
-        return f"{there} is no directory"
+        return f"{there} is not a directory"
     return "" if os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written by this user"
 
 

@@ -57,6 +57,6 @@ def _known(backend: str, report: FlagReport, named: frozenset[str]) -> Iterator[
     unclear = sorted(named & report.unclear)
     if unclear:
         text = f"cannot tell the state of {', '.join(unclear)}: these sub-agents serve no user"
-        yield warning(AREA, backend, text, "look at these flags in the backend")
+        yield warning(AREA, backend, text, "check these flags in the backend")
     on = sorted(named & report.on)
-    yield ok(AREA, backend, f"answers; of {len(named)} kill and cohort flags of the definitions {len(on)} are on")
+    yield ok(AREA, backend, f"answers; {len(on)} of the {len(named)} kill and cohort flags of the definitions are on")

@@ -56,8 +56,8 @@ def examine_ops_address(address: str, socket: str, seconds: float) -> Finding:
     if shown and (other := from_json(shown[1])) != socket:
         return error("ops", about, f"another sidecar runs there, with the dispatch socket {other}", remedy)
     if status == HTTPStatus.OK:
-        return ok("ops", about, "a sidecar runs there and takes turns")
-    return warning("ops", about, "a sidecar runs there and takes no turns", f"read http://{address}/readyz")
+        return ok("ops", about, "a sidecar runs there and accepts turns")
+    return warning("ops", about, "a sidecar runs there, but accepts no turns", f"read http://{address}/readyz")
 
 
 class _Target(NamedTuple):
@@ -138,7 +138,7 @@ async def _host(
     if at.plugin != GRPC:
         parts = urlsplit(at.address)
         if parts.hostname is None:
-            return ok("runners", about, f"runner `{at.instance}`: not asked")
+            return ok("runners", about, f"runner `{at.instance}`: not checked")
         return await _reached("runners", about, parts.hostname, _port_of(at.address), seconds)
     async with opened(at.address) as channel:
         ask = channel.unary_unary(
@@ -154,8 +154,8 @@ async def _host(
             remedy = "start the runner host (docs/runner-hosts.md), or correct the address in `targets`"
             return error("runners", about, f"no runner host answers ({failure.code().name})", remedy)
     if answer.status == health_pb2.HealthCheckResponse.SERVING:
-        return ok("runners", about, "serves")
-    return warning("runners", about, "answers and takes no attempts", "wait until it has started, or read its log")
+        return ok("runners", about, "accepts attempts")
+    return warning("runners", about, "answers, but accepts no attempts", "wait until it has started, or read its log")
 
 
 async def examine_services(catalogue: Catalogue, seconds: float) -> Sequence[Finding]:

@@ -30,7 +30,7 @@ def examine_record(settings: Settings, seconds: float) -> Sequence[Finding]:
     """
     database = settings.record.database
     if database == "memory":
-        return [warning("record", database, "everything is forgotten at the stop", "choose sqlite or postgresql")]
+        return [warning("record", database, "the record is lost when the sidecar stops", "choose sqlite or postgresql")]
     if database == "sqlite":
         return [*_schema(settings), *_room(settings.record.sqlite.path)]
     found = list(_schema(settings))
@@ -59,7 +59,7 @@ def _room(path: Path) -> Iterator[Finding]:
     free = shutil.disk_usage(there).free
     text = f"{free / LITTLE_ROOM:.1f} GiB are free"
     if free < LITTLE_ROOM:
-        yield warning("record", str(path), text, "make room: a full disk refuses turns, and loses none")
+        yield warning("record", str(path), text, "make room: with a full disk, the sidecar refuses turns")
     else:
         yield ok("record", str(path), text)
 
@@ -75,6 +75,6 @@ async def _clock(settings: Settings, seconds: float) -> Finding:
     finally:
         await connection.close(timeout=seconds)
     if abs(skew) > LARGEST_SKEW:
-        remedy = "let both machines follow one time source: leases and expiry compare their clocks"
+        remedy = "synchronise the clocks of both machines: leases and expiry compare them"
         return error("record", "clock", f"the database's clock is {skew:+.1f} s from this one", remedy)
     return ok("record", "clock", f"the database's clock is {skew:+.2f} s from this one")

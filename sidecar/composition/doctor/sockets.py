@@ -33,13 +33,13 @@ def _socket(about: str, path: Path, group: int | None = None) -> Finding:
         return (
             unusable("sockets", about, problem)
             if problem
-            else ok("sockets", about, "its directory is made at the start")
+            else ok("sockets", about, "its directory is created at the start")
         )
     refused = _refused(about, path.parent, group, PRIVATE if group is None else OF_A_GROUP)
     if refused is not None:
         return refused
     if path.exists() and not stat.S_ISSOCK(path.lstat().st_mode):
-        return error("sockets", about, "there is a file that is no socket", "remove it, or choose another path")
+        return error("sockets", about, "the path is a file, not a socket", "remove it, or choose another path")
     if _is_locked(Path(f"{path}.lock")):
         return ok("sockets", about, "a running process serves it")
     return ok("sockets", about, "free")
@@ -58,7 +58,7 @@ def _group(name: str, configured: HostGroupSettings) -> Iterator[Finding]:
     may_give = os.geteuid() == 0 or group in {os.getegid(), *os.getgroups()}
     passed_on = os.path.exists(hosts) and directory.stat().st_mode & stat.S_ISGID
     if not may_give and not passed_on:
-        lacking = f"its socket cannot be given to the group {configured.group}, of which this user is no member"
+        lacking = f"its socket cannot be given to the group {configured.group}, of which this user is not a member"
         yield error("sockets", about, lacking, f"add the user to it, or as root: {how_to_make(directory, group)}")
         return
     yield _socket(about, configured.agents_socket, group)
@@ -69,7 +69,7 @@ def _group(name: str, configured: HostGroupSettings) -> Iterator[Finding]:
             yield warning(
                 "sockets",
                 about,
-                f"the group cannot enter {parent}, so its hosts reach nothing in it",
+                f"the group cannot enter {parent}, so its hosts cannot reach the socket",
                 f"chmod o+x {parent}",
             )
 

@@ -4,12 +4,13 @@ Conversations have a separate file beside the record's, or separate tables in it
 never delays that of contracts and events, and they can be backed up, retained and removed separately.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from sidecar.adapters.memory_sqlite import SqliteMemory
 from sidecar.adapters.migrations import DatabaseProblem
+from sidecar.adapters.plugin_threads.threads import PluginThreads
 from sidecar.adapters.system import SecretFileProblem, closed
 from sidecar.composition.plugins.built_ins import BUILT_INS
 from sidecar.composition.plugins.from_settings import plugin_sections, policy_settings
@@ -51,14 +52,22 @@ def memory_section(settings: Settings, memory: EpisodeMemorySpec, redactor: Reda
     return configured
 
 
-async def open_memory(policy: PolicyMap, settings: Settings, redactor: Redactor) -> EpisodeMemory:
+async def open_memory(
+    policy: PolicyMap, settings: Settings, redactor: Redactor, anomaly: Callable[[str, str], None]
+) -> EpisodeMemory:
     """Create the memory and open its database, so that errors appear at the start and not at the first turn.
+
+    Args:
+        policy: selects it.
+        settings: of the sidecar.
+        redactor: learns the address of the database.
+        anomaly: receives the report that a memory of an installed plugin blocks its thread.
 
     Raises:
         PluginProblem: its settings are wrong.
         SettingsProblem: its database cannot be opened; the text says why and what to do.
     """
-    memory = _made(policy, settings, redactor)
+    memory = PluginThreads(policy.host, anomaly).made(policy.memory, lambda: _made(policy, settings, redactor))
     try:
         if isinstance(memory, SqliteMemory):
             await memory.open()
@@ -108,8 +117,9 @@ async def kept_conversations(settings: Settings) -> AsyncIterator[BoundedMemory 
     if policy.host.plugin_of(policy.memory) == FORGETS:
         yield None
         return
-    memory = await open_memory(policy, settings, Redactor())
+    recorder = MeasuringRecorder(Metrics())
+    memory = await open_memory(policy, settings, Redactor(), recorder.anomaly)
     try:
-        yield BoundedMemory(memory, MeasuringRecorder(Metrics()), settings.history.timeout)
+        yield BoundedMemory(memory, recorder, settings.history.timeout)
     finally:
         await closed(memory.close)

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from sidecar.composition.telemetry.collector import check_installed
 from sidecar.observability.audit.boundary import BoundedSink
 from sidecar.observability.audit.plugin import OTLP_SINK, cleaned_by
 from sidecar.observability.redaction import Redactor
-from sidecar.policy.factory import make_audit_sink
+from sidecar.policy.factory import Making, make_audit_sink
 from sidecar.policy.selection import PolicyMap
 from sidecar.policy.specs import AuditSinkSpec
 from sidecar.settings import Settings
@@ -17,9 +18,15 @@ from sidecar.settings import Settings
 
 @asynccontextmanager
 async def opened_sinks(
-    policy: PolicyMap, settings: Settings, redactor: Redactor
+    policy: PolicyMap, settings: Settings, redactor: Redactor, making: Making
 ) -> AsyncIterator[Mapping[str, BoundedSink]]:
     """Create the sinks by name; close all of them concurrently.
+
+    Args:
+        policy: selects them.
+        settings: of the sidecar.
+        redactor: for data that is sent to a collector.
+        making: makes them.
 
     Raises:
         PluginProblem: the settings of a sink are wrong, or it cannot be created.
@@ -28,8 +35,8 @@ async def opened_sinks(
     sinks: dict[str, BoundedSink] = {}
     try:
         for spec in policy.sinks:
-            section = _section(spec, settings)
-            sinks[spec.name] = BoundedSink(spec.name, make_audit_sink(cleaned_by(redactor, spec), section))
+            make = partial(make_audit_sink, cleaned_by(redactor, spec), _section(spec, settings))
+            sinks[spec.name] = BoundedSink(spec.name, making.made(spec, make))
         yield sinks
     finally:
         await asyncio.gather(*(sink.close() for sink in sinks.values()))

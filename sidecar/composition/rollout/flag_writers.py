@@ -70,9 +70,8 @@ def flag_names(backend: str, routes: FlagRoutes, catalogue: Catalogue | None, vi
 
 def _of_cards(catalogue: Catalogue | None) -> Iterator[tuple[str | None, Vertical]]:
     for card in () if catalogue is None else catalogue.cards.values():
-        definition = card.definition
-        for name in (definition.enabled_via_flag, definition.cohort_flag, *(b.feature_gated for b in card.blocks)):
-            yield name, definition.vertical
+        for name in card.flags:
+            yield name, card.definition.vertical
 
 
 def _of_rollouts(view: RolloutView) -> Iterator[tuple[str | None, Vertical]]:

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from sidecar.adapters.flags_embedded import EmbeddedFlags
+from sidecar.adapters.plugin_threads.threads import PluginThreads
 from sidecar.adapters.step_checks import ChosenGates, ChosenPolicies, PolicyThreads
 from sidecar.adapters.tombstones import TombstonesInMemory, opened_tombstones
 from sidecar.adapters.tombstones.file import TombstonesUnusable
@@ -65,12 +66,14 @@ class OpenRollout(Struct, frozen=True):
         definitions: the configuration, and the cards of earlier versions that rollouts need.
         loops: background loops by name; the supervisor keeps them running.
         cohorts: counts the cohort of each bound turn.
+        audit_problems: a sentence about each audit sink that takes nothing.
     """
 
     operations: RolloutOperations
     definitions: DefinitionCache
     loops: Sequence[Loop]
     cohorts: Callable[[Cohort], None]
+    audit_problems: Callable[[], Iterable[str]]
 
     def rollouts(self) -> RolloutView:
         """Return the view that a bind reads."""
@@ -89,12 +92,13 @@ async def opened_rollout(around: RolloutDependencies) -> AsyncIterator[OpenRollo
     if moved := moved_buckets():
         raise SettingsProblem(list(moved))
     recorder = MeasuringRolloutRecorder(around.metrics, around.ports.recorder.anomaly)
-    gates = ChosenGates(around.policy, around.settings.gates, recorder.anomaly)
-    policies = ChosenPolicies(around.policy, around.settings.lifecycle, recorder.anomaly)
+    making = PluginThreads(around.policy.host, recorder.anomaly)
+    gates = ChosenGates(around.policy, around.settings.gates, recorder.anomaly, making)
+    policies = ChosenPolicies(around.policy, around.settings.lifecycle, recorder.anomaly, making)
     try:
         async with (
             _tombstones(around.settings, recorder.anomaly) as tombstones,
-            opened_sinks(around.policy, around.settings, around.redactor) as sinks,
+            opened_sinks(around.policy, around.settings, around.redactor, making) as sinks,
         ):
             ports = RolloutPorts(
                 store=around.record.rollouts,
@@ -148,7 +152,7 @@ async def _joined(
     _show(around.metrics, operations, export, cohorts)
     named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in operations.loops]
     kept = DefinitionCache(around.ports.definitions, operations.definition_watch, ports.store, recorder)
-    return OpenRollout(operations, kept, [*named, *export.loops], cohorts.bound_in)
+    return OpenRollout(operations, kept, [*named, *export.loops], cohorts.bound_in, export.problems)
 
 
 async def _asked_by_name(around: RolloutDependencies, operations: RolloutOperations) -> None:

@@ -19,7 +19,7 @@ from sidecar.operations.process.turn_assembly import Operations
 from sidecar.rpc.handler_guard import OnEnded
 
 if TYPE_CHECKING:
-    from sidecar.observability.loop_watchdog import Holder
+    from sidecar.operations.blocked_stack import Holder
 
 PROBLEMS_SHOWN: Final = 20
 BESIDE: Final = frozenset(
@@ -54,6 +54,7 @@ class DefinitionsReports:
         self._log = StructuredLog("sidecar.definitions")
         self._last: DefinitionsChange | None = None
         self._loads = metrics.counter(names.DEFINITIONS_LOADS, "New states of the definitions.", "result")
+        # A series that first appears with the value 1 has no increase in Prometheus, so each starts at 0.
         for result in (IN_FORCE, REFUSED):
             self._loads.add(result, by=0)
         metrics.gauge(names.DEFINITIONS_INVALID, "1: the newest state has errors.", lambda: float(not self._good()))
@@ -69,13 +70,13 @@ class DefinitionsReports:
         problems = [problem.render() for problem in change.loaded.problems]
         if change.in_force:
             self._loads.add(IN_FORCE)
-            text = "a new state of the definitions is in force"
+            text = "new definitions are in use"
             self._log.info(names.DEFINITIONS_CHANGED, text, revision=change.revision, warnings=_some(problems))
             self._readiness.clear("definitions")
         else:
             self._loads.add(REFUSED)
-            stays = "the last good one stays in force" if change.revision else "there is none in force"
-            text = f"the newest state of the definitions has errors; {stays}"
+            stays = "the last valid ones stay in use" if change.revision else "no definitions are in use"
+            text = f"the newest definitions have errors; {stays}"
             self._log.error(names.DEFINITIONS_REFUSED, text, revision=change.revision, problems=_some(problems))
 
     def _attention(self) -> Sequence[str]:
@@ -131,6 +132,7 @@ class LoopReports:
         """Report that a loop has ended."""
         self._deaths.add(name)
         self._log.error(names.LOOP_DIED, "a background loop has ended and is restarted", error, loop=name)
+        # No turn depends on the loops in `BESIDE` and on audit exports, so the sidecar stays ready without them.
         if name not in BESIDE and not name.startswith(AUDIT_EXPORT):
             self._readiness.block(f"loop {name}", f"the background loop {name} is down; see the log")
 
@@ -169,6 +171,7 @@ class LagReports:
             "frame": holder.frame,
             "seconds": round(seconds, 3),
         }
+        # Here and not in `held_up`: this method runs in the thread of the event loop, which owns the metrics.
         self._held_up.add(holder.plugin or NO_PLUGIN)
         self._last = {**fields, "ended_at": datetime.now(UTC).isoformat(timespec="seconds")}
         self._log.warning(names.LOOP_RELEASED, "the event loop runs again", **fields)
@@ -238,6 +241,7 @@ def show_process(metrics: Metrics, readiness: Readiness, operations: Operations,
         "vertical",
     )
     metrics.gauge(names.GRANTS_ALIVE, "Attempts that may call tools.", lambda: operations.grants.alive)
+    # Read once: a gauge that is computed from the present clock would move when the clock is set.
     started = time.time()
     metrics.gauge(call_names.CLOCK, "The clock of the process, in seconds since 1970.", time.time)
     metrics.gauge(names.START_TIME, "When the process started, in seconds since 1970.", lambda: started)

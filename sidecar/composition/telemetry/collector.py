@@ -10,6 +10,7 @@ from typing import Any, Final
 import grpc
 from msgspec import Struct, field
 
+from sidecar.composition.telemetry.log_traces import LogTraces, is_not_lane, operation_trace
 from sidecar.observability import names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
@@ -30,7 +31,8 @@ class Telemetry(Struct):
     Attributes:
         tracing: creates the spans of operations; creates none before `begin`.
         outbox: None without an endpoint.
-        operation_span: creates the spans of lane operations; None before `interceptors`, and if gRPC spans are off.
+        operation_span: creates the spans of lane operations, or sets their traces; None before `interceptors`, and if
+            telemetry is off.
     """
 
     settings: TelemetrySettings
@@ -50,12 +52,18 @@ class Telemetry(Struct):
         self.metrics.counted_elsewhere(names.TELEMETRY_DROPPED, lost, self.outbox.dropped, "signal")
 
     def interceptors(self, opened: AsyncExitStack) -> Sequence[grpc.aio.ServerInterceptor]:
-        """Return the interceptors for gRPC spans, if enabled; they must exist before anything listens."""
+        """Return the interceptors for gRPC spans, or else for the traces of log lines, as far as telemetry is on.
+
+        They must exist before anything listens.
+        """
         if not self.settings.grpc_spans:
-            return ()
+            if self.outbox is None:
+                return ()
+            self.operation_span = operation_trace
+            return (LogTraces(),)
         from sidecar.observability.tracing import make_tracing  # noqa: PLC0415  costs nothing where it is off
 
-        tracing = make_tracing(self.settings, self.outbox)
+        tracing = make_tracing(self.settings, self.outbox, is_not_lane)
         opened.callback(tracing.close)
         self.operation_span = tracing.operation
         return (tracing.interceptor,)

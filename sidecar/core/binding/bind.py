@@ -78,6 +78,7 @@ def tools_of(catalogue: Catalogue, judged: Sequence[SlotCandidates], kept: CardO
         judged: the serving definition of each slot, in order.
         kept: finds cards of earlier configurations; a slot whose card is not stored is omitted.
     """
+    # By digest: a rollout may serve content that the configuration no longer has, from its stored copy.
     cards = {card.digest: card for card in catalogue.cards.values()}
     chosen = [(each.slot, cards.get(each.digest) or kept(each.digest)) for each in judged if each.digest is not None]
     return tuple(surface_tool(slot, card) for slot, card in chosen if card is not None)
@@ -135,6 +136,7 @@ def binding_digest(tools: Iterable[SurfaceTool]) -> Digest:
             tool.name,
             tool.description,
             tool.arguments_schema_json,
+            # The limits are part of the digest, because they are the defaults of the contract that a call gets.
             repr(tool.card.definition.limits),
         ]
         for tool in tools
@@ -146,10 +148,8 @@ def active_flags(catalogue: Catalogue, orchestrator: Card, flags: Flags) -> tupl
     """Return the flags that are on for all users, of those that orchestrator, sub-agents and their blocks mention."""
     mentioned: dict[str, Vertical] = {}
     for card in _reached(catalogue, orchestrator):
-        definition = card.definition
-        for name in (definition.enabled_via_flag, definition.cohort_flag, *(b.feature_gated for b in card.blocks)):
-            if name is not None:
-                mentioned.setdefault(name, definition.vertical)
+        for name in card.flags:
+            mentioned.setdefault(name, card.definition.vertical)
     return tuple(sorted(name for name, vertical in mentioned.items() if _on_for_all(flags, name, vertical)))
 
 

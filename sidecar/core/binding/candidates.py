@@ -62,6 +62,7 @@ def _by_rollout(
     if rollout.active is not None and rollout.active in killed:  # killed here, not recorded yet: the slot stays empty
         name = rollout.definitions[rollout.active].definition_id
         return SlotCandidates(slot, None, (Candidate(slot, name, CandidateVerdict.KILLED),))
+    # A local kill counts like a deprecation here: the definition is also excluded as the target of another one.
     served = serving_definition(rollout, asker, flags, deprecated | killed)
     candidates = tuple(
         Candidate(slot, rollout.definitions[digest].definition_id, verdict) for digest, verdict in served.verdicts

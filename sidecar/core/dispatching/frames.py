@@ -127,6 +127,7 @@ class EventLog:
     def add(self, at: datetime, what: CallStateChanged | StatusUpdate) -> None:
         """Append with the next sequence."""
         self.newest += 1
+        # The oldest is dropped. A listener that needs it gets a `Gap`, and reads the present states from its snapshot.
         if len(self._kept) >= self._most:
             del self._kept[0]
         self._kept.append(DispatchEvent(self.newest, at, what))

@@ -90,6 +90,7 @@ def plan_dispatch(surface: Surface, calls: Sequence[ToolCall], first_step: int, 
         if checked.prior_context.strip():
             briefed.append(checked.tool.slot)
         declared = max(declared, checked.declared_intents)
+    # After the checks: a refused call must not push a well-formed one over the cap.
     run, dropped = split_at_cap(fit, places)
     for planned in dropped:
         hint = f"At most {surface.fan_out_cap} run at a time."
@@ -140,6 +141,7 @@ def _check(surface: Surface, call: ToolCall, place: int, step_idx: int) -> Plann
         step_idx=step_idx,
         request=(request if isinstance(request, str) else passed)[:REQUEST_LIMIT],
         arguments_json=passed,
+        # `type` and not `isinstance`: a boolean is an `int` in Python, and a model may well send one.
         declared_intents=max(0, declared) if type(declared) is int else 0,
         prior_context=prior_context if isinstance(prior_context, str) else "",
     )

@@ -107,6 +107,7 @@ def refusal_of(
         CallFailure.RECEIPT_DEFINITION_CHANGED: claims.digest != tool.card.digest,
         CallFailure.RECEIPT_OTHER_ANSWERER: by_model,
     }
+    # In this order: a receipt of another user or conversation is reported as such, whatever else is wrong with it.
     for reason, is_true in reasons.items():
         if is_true:
             return ReceiptRefused(reason)

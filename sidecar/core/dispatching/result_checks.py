@@ -92,6 +92,7 @@ class ResultCollector:
 
     def add_component(self, component: Component) -> None:
         """Add a component. Raises `InvalidResult` if it is unknown, too large, or does not fit its schema."""
+        # Limits before the schema: the cost of a check must not depend on what a sub-agent sends.
         if len(self._components) >= self._limits.components:
             raise InvalidResult(CallFailure.RESULT_TOO_LARGE, f"more than {self._limits.components} components")
         if max(len(component.component_data_json), len(component.tool_input_json)) > self._limits.component:
@@ -110,6 +111,7 @@ class ResultCollector:
     def answer(self, *, data_unavailable: bool) -> Answer:
         """Return the complete answer. Raises `InvalidResult` if the narration contains component data."""
         narration, holds_data = self._read or self._narration()
+        # Refused and not cut out: what remained could be half a sentence, and its data would be lost unnoticed.
         if holds_data:
             raise InvalidResult(CallFailure.RESULT_INVALID, "the narration holds inline component JSON")
         return Answer(narration, tuple(self._components), data_unavailable)

@@ -12,6 +12,7 @@ from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened, DispatchOpened, ScoreRecorded, TurnEnded
 from sidecar.core.identifiers import DefinitionId, DispatchId, EpisodeId, InstanceId, Principal, Slot, TurnId
+from subagents_errors import CallFailure
 
 
 class StoredChild(msgspec.Struct, frozen=True):
@@ -98,8 +99,9 @@ class TurnRow(msgspec.Struct, frozen=True):
         calls: how many children ran in each of `slots`.
         failed: children closed as failed.
         outcomes: of its calls so far, each kind once, by name.
-        definitions: ids of those that its children run, each once, by name. Lists are filtered by these two; the row of
-            a single turn leaves them and `calls` out.
+        definitions: ids of those that its children run, each once, by name.
+        reasons: for which its calls were not a success so far, each once, by name. Lists are filtered by these three;
+            the row of a single turn leaves them and `calls` out.
     """
 
     turn_id: TurnId
@@ -113,6 +115,7 @@ class TurnRow(msgspec.Struct, frozen=True):
     failed: int
     outcomes: tuple[Outcome, ...] = ()
     definitions: tuple[DefinitionId, ...] = ()
+    reasons: tuple[CallFailure, ...] = ()
     calls: tuple[int, ...] = ()
 
 
@@ -123,6 +126,7 @@ class TurnQuery(msgspec.Struct, frozen=True):
         since, until: only those that began at this time or later, and only those that began before.
         outcome: only those in which a call came to it.
         definition: only those in which a child runs it.
+        reason: only those in which a call ended for it.
         before: only those that began before; for the next page, `began_at` and `turn_id` of the last row.
     """
 
@@ -132,6 +136,7 @@ class TurnQuery(msgspec.Struct, frozen=True):
     state: TurnState | None = None
     outcome: Outcome | None = None
     definition: DefinitionId | None = None
+    reason: CallFailure | None = None
     since: datetime | None = None
     until: datetime | None = None
     before: tuple[datetime, TurnId] | None = None

@@ -13,9 +13,11 @@ from sidecar.core.decoding import from_json
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.executing.stored_record import TurnRow, TurnState
 from sidecar.core.identifiers import DefinitionId, EpisodeId, Principal, Slot, TurnId
+from subagents_errors import CallFailure
 
 COLUMNS: Final = (
-    "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions, calls"
+    "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, "
+    "outcomes, definitions, reasons, calls"
 )
 
 Time = TypeVar("Time")
@@ -31,9 +33,10 @@ def columns_of(turn_id: TurnId, row: TurnRow | None, time: Callable[[datetime], 
         never: any time, for an omitted turn.
     """
     if row is None:
-        return (turn_id, "", "", "", never, None, "[]", 0, 0, "[]", "[]", "[]")
+        return (turn_id, "", "", "", never, None, "[]", 0, 0, "[]", "[]", "[]", "[]")
     slots, *labels = [
-        msgspec.json.encode(each).decode() for each in (row.slots, row.outcomes, row.definitions, row.calls)
+        msgspec.json.encode(each).decode()
+        for each in (row.slots, row.outcomes, row.definitions, row.reasons, row.calls)
     ]
     times = time(row.began_at), None if row.ended_at is None else time(row.ended_at)
     return (turn_id, row.episode_id, row.principal, row.state.value, *times, slots, row.children, row.failed, *labels)
@@ -46,9 +49,8 @@ def row_from(values: tuple[Any, ...], time: Callable[[Any], datetime]) -> TurnRo
         values: of `COLUMNS`.
         time: converts a time from the database's form.
     """
-    turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, outcomes, definitions, calls = (
-        values
-    )
+    turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, *labels = values
+    outcomes, definitions, reasons, calls = labels
     return TurnRow(
         turn_id=TurnId(turn_id),
         episode_id=EpisodeId(episode_id),
@@ -61,6 +63,7 @@ def row_from(values: tuple[Any, ...], time: Callable[[Any], datetime]) -> TurnRo
         failed=failed,
         outcomes=from_json(outcomes, tuple[Outcome, ...]),
         definitions=from_json(definitions, tuple[DefinitionId, ...]),
+        reasons=from_json(reasons, tuple[CallFailure, ...]),
         calls=from_json(calls, tuple[int, ...]),
     )
 

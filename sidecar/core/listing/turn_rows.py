@@ -19,6 +19,7 @@ from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.facts import CallsSettled, ChildrenOpened, DispatchOpened, TurnEnded
 from sidecar.core.journal.heads import progress_of
 from sidecar.core.journal.marks import What
+from subagents_errors import CallFailure
 
 
 class TurnLine(Struct, frozen=True):
@@ -51,7 +52,7 @@ class TurnLineBuilder:
         version: number of facts.
         slots: of its children, by step.
         accepted, failed: steps of children whose result the parent accepted, and of those that were closed without.
-        outcomes: by call, with the valid revision.
+        outcomes: by call, with the valid revision, and the reason if the call was not a success.
         definitions: of its children.
     """
 
@@ -67,7 +68,7 @@ class TurnLineBuilder:
         self.slots: dict[int, Slot] = {}
         self.accepted: set[int] = set()
         self.failed: set[int] = set()
-        self.outcomes: dict[tuple[DispatchId, int], tuple[int, Outcome]] = {}
+        self.outcomes: dict[tuple[DispatchId, int], tuple[int, Outcome, CallFailure | None]] = {}
         self.definitions: set[DefinitionId] = set()
 
     @property
@@ -97,9 +98,9 @@ class TurnLineBuilder:
             self.definitions |= {DefinitionId(each.contract.definition_id or each.slot) for each in body.children}
         if isinstance(body, CallsSettled):
             for call in body.calls:
-                known = self.outcomes.get((body.dispatch_id, call.place), (0, call.outcome))
-                if call.revision >= known[0]:
-                    self.outcomes[body.dispatch_id, call.place] = call.revision, call.outcome
+                known = self.outcomes.get((body.dispatch_id, call.place))
+                if known is None or call.revision >= known[0]:
+                    self.outcomes[body.dispatch_id, call.place] = call.revision, call.outcome, call.reason
         for progress in progress_of(body):
             for mark in progress.marks:
                 if mark.what is What.ACCEPTED:
@@ -133,8 +134,9 @@ class TurnLineBuilder:
             slots=tuple(called),
             children=len(self.slots),
             failed=len(self.failed),
-            outcomes=tuple(sorted({outcome for _, outcome in self.outcomes.values()})),
+            outcomes=tuple(sorted({outcome for _, outcome, _ in self.outcomes.values()})),
             definitions=tuple(sorted(self.definitions)),
+            reasons=tuple(sorted({reason for _, _, reason in self.outcomes.values() if reason is not None})),
             calls=tuple(called.values()),
         )
 
@@ -145,12 +147,18 @@ def labels_of(row: TurnRow) -> list[str]:
         *[f"slot:{slot}" for slot in row.slots],
         *[f"outcome:{outcome}" for outcome in row.outcomes],
         *[f"definition:{definition}" for definition in row.definitions],
+        *[f"reason:{reason}" for reason in row.reasons],
     ]
 
 
 def labels_asked(query: TurnQuery) -> list[str]:
     """Return the labels that a turn must have, the probably rarest first."""
-    asked = (("definition", query.definition), ("slot", query.slot), ("outcome", query.outcome))
+    asked = (
+        ("reason", query.reason),
+        ("definition", query.definition),
+        ("slot", query.slot),
+        ("outcome", query.outcome),
+    )
     return [f"{kind}:{value}" for kind, value in asked if value is not None]
 
 
@@ -181,6 +189,7 @@ def _fits(row: TurnRow, query: TurnQuery) -> bool:
         and (query.slot is None or query.slot in row.slots)
         and (query.outcome is None or query.outcome in row.outcomes)
         and (query.definition is None or query.definition in row.definitions)
+        and (query.reason is None or query.reason in row.reasons)
         and (query.since is None or row.began_at >= query.since)
         and (query.until is None or row.began_at < query.until)
         and (query.before is None or _newest(row) < query.before)

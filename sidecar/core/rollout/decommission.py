@@ -6,7 +6,7 @@ has already checked which turns are still bound to the definition. Source: PF1-F
 TN-91.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -22,7 +22,7 @@ from sidecar.core.rollout.decommission_facts import (
     Decommission,
     Subject,
 )
-from sidecar.core.rollout.events import AuditCohort, DecommissionMark, RolloutEventKind
+from sidecar.core.rollout.events import AuditCohort, DecommissionMark, RolloutEvent, RolloutEventKind
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.remedies import REMEDY, STEP, Remedy
 from sidecar.core.rollout.states import LifecycleState, Trigger
@@ -37,6 +37,8 @@ INSTEAD: Final = {
 }
 
 
+WATCH: Final = "decommission-watch"
+"""The actor of events about a window that has passed, which no operator asked for."""
 HAPPENINGS: Final = {
     "begin": RolloutEventKind.DECOMMISSION_BEGUN,
     "decide": RolloutEventKind.DECOMMISSION_DECIDED,
@@ -144,6 +146,22 @@ def undo(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
     return _recorded(rollout, facts, None, by, step="undo", detail=said)
 
 
+def window_passed(
+    rollout: SlotRollout, facts: DefinitionFacts, record: Decommission, at: datetime, detail: str
+) -> RolloutEvent:
+    """Return the event that the window of a decommission has passed. Its `request_id` identifies the decommission.
+
+    No operator can use that id: ids of requests contain no space.
+    """
+    by = Actor(
+        actor=WATCH,
+        reason="the window has passed",
+        request_id=f"decommission-overdue {facts.digest} {record.due_at.timestamp():.0f}",
+        at=at,
+    )
+    return event_about(rollout, facts, RolloutEventKind.DECOMMISSION_OVERDUE, by, detail=detail)
+
+
 def _begun(rollout: SlotRollout, digest: Digest) -> tuple[DefinitionFacts, Decommission]:
     facts = facts_of(rollout, digest)
     if facts.decommission is None:
@@ -159,14 +177,14 @@ def _refuse_step(facts: DefinitionFacts, record: Decommission, taking: StepCompl
         expected = "all are taken" if following is None else f"step {following.label} is next"
         metadata = {} if following is None else {REMEDY: Remedy.DECOMMISSION_STEP, STEP: str(following.number)}
         raise TransitionRefused(f"step {step.label} of {name} is out of order: {expected}", metadata=metadata)
-    refuse_unless(not (step is CleanupStep.MODULES and taking.code is None), "step 3 says whether the code is deleted")
-    refuse_unless(step is CleanupStep.MODULES or taking.code is None, "only step 3 says what became of the code")
+    refuse_unless(
+        not (step is CleanupStep.MODULES and taking.code is None), "step 3 must state whether the code is deleted"
+    )
+    refuse_unless(step is CleanupStep.MODULES or taking.code is None, "only step 3 states whether the code is deleted")
     deleted = record.code_gone and taking.code is CodeStatus.DEPRECATED
     refuse_unless(not deleted, f"the code of {name} is deleted already; it cannot be deprecated any more")
     vouched = step not in ON_THEIR_WORD or bool(taking.confirmed.strip())
-    refuse_unless(
-        vouched, f"the sidecar cannot see what step {step.label} is about: confirm in words what was checked, and where"
-    )
+    refuse_unless(vouched, f"the sidecar cannot check step {step.label}: confirm in words what was checked, and where")
     if step is CleanupStep.EVALS_AND_TOOLS:
         waiting = " and ".join(record.undecided)
         said = f"no decision yet about the {waiting} of {name}: retain or remove"

@@ -19,7 +19,7 @@ from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.step import Actor, Change
 from sidecar.core.rollout.view import RolloutView, revised_by
 
-AT_ONCE: Final = "without a flag: served at once, as rollout.auto_promote_unflagged says"
+AT_ONCE: Final = "without a flag: served immediately, because rollout.auto_promote_unflagged is true"
 """The audit's detail for a definition that no operator promoted."""
 
 

@@ -52,9 +52,9 @@ def _flag_drifts(facts: DefinitionFacts, flags: FlagReader, *, shared: bool) -> 
     on = [name for name, value in zip(names, values, strict=True) if value is FlagValue.ON]
     switched_on = facts.flags is FlagPair.ON and facts.state is LifecycleState.PROMOTE
     if switched_on and kill is FlagValue.OFF:
-        yield f"it was switched on, and its flag {facts.flag} is off: it serves no user"
+        yield f"the rollout switched its flags on, but {facts.flag} is off: it serves no user"
     if switched_on and cohort is FlagValue.OFF:
-        yield f"it was switched on, and its flag {facts.cohort_flag} is off: it serves no user"
+        yield f"the rollout switched its flags on, but {facts.cohort_flag} is off: it serves no user"
     if facts.flags is not FlagPair.ON and on and not shared:
         todo = "; it serves no user until it is promoted and ramped" if facts.state in BEFORE_PROMOTE else ""
         yield f"its flag {on[0]} is on, and the rollout has not switched it on; it is in {facts.state}{todo}"

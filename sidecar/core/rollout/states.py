@@ -39,7 +39,7 @@ def moved(source: LifecycleState, target: LifecycleState) -> LifecycleState:
         TransitionRefused: it is not; the message lists the allowed ones.
     """
     if target not in MOVES[source]:
-        possible = ", ".join(sorted(MOVES[source])) or "nothing: it is terminal; author a new definition"
+        possible = ", ".join(sorted(MOVES[source])) or "no other state: author a new definition"
         raise TransitionRefused(
             f"a definition in {source} cannot move to {target}; from {source} it can move to {possible}",
             metadata={"source_state": source, "target_state": target},

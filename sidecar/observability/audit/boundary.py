@@ -15,7 +15,7 @@ class SinkStuck(Exception):
 
 
 class BoundedSink:
-    """Passes entries to a sink. A call that hangs can be abandoned, unless the sink blocks the event loop.
+    """Passes entries to a sink. A call that hangs can be abandoned.
 
     Args:
         name: of the sink, for operators.

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from opentelemetry._logs import LogRecord, SeverityNumber
+from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
@@ -19,11 +20,14 @@ from opentelemetry.sdk.metrics.export import MetricExportResult
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import set_span_in_context
 
 from sidecar.core.decoding import from_json_by_pairs
 from sidecar.observability.otlp.otlp_metrics import metrics_data
 from sidecar.observability.outbox import Ship, Signal
 from sidecar.observability.redaction import Redactor
+from sidecar.observability.spans import remote
+from sidecar.operations.turn.state.trace_context import NO_TRACE
 
 SENDER: Final = "dispatch-sidecar"
 SCOPE: Final = InstrumentationScope(SENDER)
@@ -70,6 +74,7 @@ class LogSender:
         fields = from_json_by_pairs(self._redactor.clean(json.dumps(getattr(record, "fields", {}), default=str)), dict)
         made = LogRecord(
             timestamp=int(record.created * NANOSECONDS),
+            context=set_span_in_context(remote(getattr(record, "of_trace", NO_TRACE)), Context()),
             severity_number=SEVERITY.get(record.levelno, SeverityNumber.UNSPECIFIED),
             severity_text=record.levelname,
             body=self._redactor.clean(record.getMessage()),

@@ -127,9 +127,12 @@ class BackfillHistory:
         if turn.turn_id in episode.kept:
             self.report.already += 1
             return
+        # Memories append. An older turn would be stored behind a newer one, and a model would read the conversation in
+        # a wrong order.
         if turn.ended_at < episode.newest:
             self._leave_out(ImportProblem.OUT_OF_ORDER, *group[0])
             return
+        # The only line that writes: a dry run takes exactly the same decisions.
         if not self.report.dry_run:
             await self._memory.append(turn)
         episode.kept.add(turn.turn_id)

@@ -88,6 +88,8 @@ class HistoryCapture:
             self._recorder.anomaly(DEFERRED, "the queue of ended turns is full; they are looked for on record later")
             self.missed.settle(None)
             return
+        # The size is updated before the turn is stored: the next bind, which may come at once, decides on compaction
+        # with it.
         self._facts.expect(history)
         self._put(history)
 
@@ -131,6 +133,7 @@ class HistoryCapture:
         kept: FirstResult[None] = FirstResult()
         self._queue.append((history, kept))
         self._last_of[history.episode] = kept
+        # One worker: it keeps the turns of an episode in order without locks.
         if self._working is None:
             self._working = FirstResult()
             self._spawner.spawn(self._work(self._working), "keep history")

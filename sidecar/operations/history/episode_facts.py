@@ -40,10 +40,12 @@ class EpisodeFacts:
         except (TimeoutError, SubagentsError):
             self._recorder.anomaly("episode_facts_unknown", "the store did not say in time")
             return None
+        # A dispatch during the read has stored newer slots, which must not be replaced by the older ones.
         return self._known.get(episode_id) or self._remember(episode_id, slots)
 
     def dispatched(self, episode_id: EpisodeId, slots: tuple[Slot, ...]) -> None:
         """Note the slots that a turn has called."""
+        # A turn without calls does not change the last dispatching turn.
         if slots:
             self._remember(episode_id, slots)
 

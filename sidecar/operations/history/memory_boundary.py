@@ -95,6 +95,7 @@ class BoundedMemory:
             raise self._unavailable(what, str(failed)) from None
         except Exception as error:  # noqa: BLE001  any failure of a memory counts as an outage
             raise self._unavailable(what, type(error).__name__) from None
+        # Checked for every memory: a wrong type, or turns of another episode, must not reach a model.
         if not fits(answer):
             raise self._unavailable(what, f"returned a wrong {type(answer).__name__}")
         return answer

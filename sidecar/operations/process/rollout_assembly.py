@@ -170,7 +170,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         gauges=RolloutGauges(views=views, loaded=ports.definitions, flags=ports.flags, turns=ports.turns, clock=clock),
         tombstones=ports.tombstones,
         decommissions=ReadDecommissions(store, take.decommissioning, pinned, clock),
-        watch_decommissions=WatchDecommissions(views, clock, ports.recorder),
+        watch_decommissions=WatchDecommissions(store, views, clock, ports.recorder),
         release_flags=ReleaseFlags(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
         read_flags=ReadFlags(store, ports.flags, ports.writer_of),
         refusals=RecordRefusals(store, views.current, clock, ports.recorder),
@@ -211,5 +211,9 @@ def _take_step(ports: RolloutPorts, views: RolloutViews, pinned: PinnedTurns) ->
 
 def _audit_context(ports: RolloutPorts) -> AuditContext:
     catalogue = ports.definitions.current()
-    version = catalogue.agent_definition_version if catalogue else ""
-    return AuditContext(version, ports.flags.current().active_flags())
+    if catalogue is None:
+        return AuditContext("", ())
+    # A backend may have thousands of other flags, and each audit event would name them all.
+    mentioned = frozenset(name for card in catalogue.cards.values() for name in card.flags)
+    active = ports.flags.current().active_flags()
+    return AuditContext(catalogue.agent_definition_version, tuple(name for name in active if name in mentioned))

@@ -20,7 +20,7 @@ def take_step(message: pb.TakeDecommissionStepRequest) -> requests.TakeDecommiss
         "code", message.code, rollout_enums.CODE_STATUSES, enums.names_of(reading_pb2.CodeStatus)
     )
     if step is CleanupStep.MODULES and code is None:
-        fields.refuse("code", "is missing; step 3 says whether the modules are gone or only deprecated")
+        fields.refuse("code", "is missing; step 3 must state whether the modules are deleted or deprecated")
     if step is not CleanupStep.MODULES and code is not None:
         fields.refuse("code", "goes with step 3 only")
     confirmed = fields.one_line("confirmed", message.confirmed, LONGEST_CONFIRMATION)

@@ -80,6 +80,11 @@ OUTCOMES_ASKED: Final[Mapping[int, Outcome | None]] = {outcome_pb2.OUTCOME_UNSPE
 CAP: Final = numbers_of(outcome_pb2.CapBehaviour, "CAP_BEHAVIOUR", CapBehaviour)
 CANDIDATE: Final = numbers_of(surface_pb2.CandidateVerdict, "CANDIDATE_VERDICT", CandidateVerdict)
 REASON: Final = numbers_of(error_reason_pb2.ErrorReason, "ERROR_REASON", CallFailure)
+REASONS_ASKED: Final[Mapping[int, CallFailure | None]] = {
+    error_reason_pb2.ERROR_REASON_UNSPECIFIED: None,
+    **values_of(REASON),
+}
+"""As a filter: unspecified means any. Reasons for which no call ends are refused."""
 AXIS: Final[Mapping[Axis, Any]] = {
     Axis.NONE: error_reason_pb2.FAILURE_AXIS_UNSPECIFIED,
     Axis.EXECUTION: error_reason_pb2.FAILURE_AXIS_EXECUTION,

@@ -21,6 +21,7 @@ from sidecar.rpc.translate.pages import AskedPage, asked_page
 from sidecar.rpc.translate.scores import score_message
 from sidecar.rpc.translate.turn_ends import routing_message
 from subagents.dispatch.v1 import outcome_pb2
+from subagents.errors.v1 import error_reason_pb2
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2
 
@@ -30,6 +31,7 @@ MOST_SEQUENCE: Final = 2**53
 LONGEST_SLOT: Final = 60
 STATE_NAMES: Final = enums.names_of(record_pb2.TurnState)
 OUTCOME_NAMES: Final = enums.names_of(outcome_pb2.Outcome)
+REASON_NAMES: Final = enums.names_of(error_reason_pb2.ErrorReason)
 
 
 class TurnPlace(NamedTuple):
@@ -70,6 +72,7 @@ def list_turns(message: pb.ListTurnsRequest) -> tuple[TurnQuery, AskedPage[TurnP
         principal=fields.principal("principal", message.principal) if message.principal else None,
         outcome=fields.member("outcome", message.outcome, enums.OUTCOMES_ASKED, OUTCOME_NAMES),
         definition=DefinitionId(definition) if definition else None,
+        reason=fields.member("reason", message.reason, enums.REASONS_ASKED, REASON_NAMES),
         since=fields.moment("since", message.since) if message.HasField("since") else None,
         until=fields.moment("until", message.until) if message.HasField("until") else None,
         before=page.after and (page.after.began_at, TurnId(page.after.turn_id)),

@@ -24,7 +24,7 @@ class Checkout:
         """Run git in the checkout."""
         settings = ("-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
         done = subprocess.run(
-            [self.git, *settings, *arguments], cwd=self.folder, check=True, capture_output=True, text=True, timeout=20
+            [self.git, *settings, *arguments], cwd=self.folder, check=True, capture_output=True, text=True, timeout=300
         )
         return done.stdout.strip()
 

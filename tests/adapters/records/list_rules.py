@@ -12,6 +12,7 @@ from sidecar.core.listing.changes import Watermarks
 from sidecar.core.listing.turn_rows import mark_of, turn_line
 from sidecar.operations.record.lists import MOST_CHANGES
 from sidecar.operations.record.ports import NotThisJournal
+from subagents_errors import CallFailure
 from tests.adapters.records.bench import OpenedRecord, RecordBench
 from tests.support.record_builders import (
     a_child,
@@ -90,7 +91,11 @@ class ListRules:
             (TurnQuery(before=(moment(2), TurnId("c"))), ["b", "a"]),
             (TurnQuery(principal=Principal("user-2")), ["c"]),
             (TurnQuery(outcome=Outcome.SUCCEEDED), ["c", "b", "a"]),
-            (TurnQuery(outcome=Outcome.FAILED), []),
+            (TurnQuery(outcome=Outcome.FAILED), ["d"]),
+            (TurnQuery(outcome=Outcome.DEGRADED), []),
+            (TurnQuery(reason=CallFailure.RUNNER_FAILED), ["d"]),
+            (TurnQuery(reason=CallFailure.RUNNER_FAILED, slot=Slot("shop")), []),
+            (TurnQuery(reason=CallFailure.RUNNER_IDLE), []),
             (TurnQuery(definition=DefinitionId("rewards"), slot=Slot("shop"), outcome=Outcome.SUCCEEDED), ["c"]),
             (TurnQuery(definition=DefinitionId("support")), ["d"]),
             (TurnQuery(since=moment(1), until=moment(3)), ["c", "b"]),
@@ -102,14 +107,16 @@ class ListRules:
     async def test_turns_are_looked_for(
         self, bench: RecordBench, at_once: bool, query: TurnQuery, found: list[str]
     ) -> None:
-        """By episode, user, slot, definition, outcome, state and time, alone and together."""
+        """By episode, user, slot, definition, outcome, reason, state and time, alone and together."""
         async with bench:
             record = await bench.open("one", at_once=at_once)
             await record.append(a_whole_turn("a", at=0))
             await record.append(a_whole_turn("b", ("rewards",), 1, episode_id=EpisodeId("episode-2")))
             await record.append(a_whole_turn("c", ("shop", "rewards"), 2, principal="user-2"))
             opened = a_dispatch("d", at=3, slots=("support",))
-            await record.append([opened, a_child(opened, slot="support")])
+            child = a_child(opened, slot="support")
+            failed = an_outcome("d", slot="support", outcome=Outcome.FAILED, reason=CallFailure.RUNNER_FAILED)
+            await record.append([opened, child, *a_life(child, 4, failed=True)[:4], a_settling(opened, failed, 5)])
             assert [row.turn_id for row in (await record.turns(query)).rows] == found
 
     async def test_episodes_are_listed_by_last_use(self, bench: RecordBench, at_once: bool) -> None:

@@ -276,7 +276,7 @@ def test_a_backup_never_replaces_a_file(tmp_path: Path) -> None:
         back_up(source, target)
     apsw.Connection(str(source)).execute("CREATE TABLE x (y)")
     target.write_text("precious")
-    with pytest.raises(DatabaseProblem, match="is there already"):
+    with pytest.raises(DatabaseProblem, match="exists already"):
         back_up(source, target)
     assert target.read_text() == "precious"
     assert [file.name for file in tmp_path.iterdir() if "unfinished" in file.name] == []

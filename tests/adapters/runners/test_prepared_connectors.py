@@ -13,6 +13,7 @@ from sidecar.adapters.connector_rest.plugin import sidecar_connectors
 from sidecar.adapters.runners import ChosenConnectors
 from sidecar.core.definitions.cards.card import Card, ToolEntry
 from sidecar.core.identifiers import ToolId
+from sidecar.policy.loading import BUILT_IN, PluginHost, Registered
 from sidecar.policy.protocols import EnricherCall, EnricherRefused, EnricherReply, RefusalKind
 from sidecar.policy.specs import ConnectorSpec
 from tests.support.builders import a_card
@@ -56,6 +57,7 @@ class Offered:
             factory=self._make,
             warm_up=self._warm_up,
         )
+        self.host = PluginHost({(self.spec.kind, self.spec.name): Registered(self.spec, BUILT_IN, "", "here")})
 
     def connector(self, vertical: object, named: str | None, where: str) -> ConnectorSpec:
         """Choose it, as the policy does."""

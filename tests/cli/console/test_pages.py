@@ -215,22 +215,6 @@ async def test_now_says_what_needs_attention_and_whose_clock_is_wrong() -> None:
     assert "its clock" not in right
 
 
-async def test_turns_are_searched_by_time_and_a_wrong_time_is_said() -> None:
-    """And a user who has none has none."""
-    async with an_operated_sidecar() as bench, a_console(bench) as visitor:
-        await bench.promoted(ramp=9999)
-        await bench.sidecar.dispatch(await bench.sidecar.bind(principal="user-20"), "ask_shop")
-        await visitor.sign_in(bench.token())
-        found = [
-            "turn-1" in (await visitor.get(f"/turns?{query}")).text
-            for query in ("slot=shop", "user=user-20", "user=nobody", "outcome=failed", "definition=shop&state=open")
-        ]
-        wrong = await visitor.get("/turns?since=soon")
-
-    assert found == [True, True, False, False, True]
-    assert "is no time" in wrong.text
-
-
 def reading(count: int, instance: str = "a", durations: tuple[int, ...] = ()) -> admin_pb2.GetTrafficResponse:
     """Return counters of one slot."""
     failed = admin_pb2.CallCount(sub_agent_id="shop", outcome=outcome_pb2.OUTCOME_FAILED, reason="R", count=count)

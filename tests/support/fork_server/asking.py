@@ -16,13 +16,20 @@ OURS: Final = (
     "subagents_loadgen tests.support"
 ).split()
 """Packages whose modules are run as a copy."""
-STARTERS: Final = (("examples.demo",), ("tests.support.demo_of_a_terminal",), ("sidecar", "eval"))
+STARTERS: Final = (
+    ("examples.demo",),
+    ("tests.support.demo_of_a_terminal",),
+    ("sidecar", "eval"),
+    ("sidecar", "plugins", "doctor"),
+)
 """Commands that start others."""
 UNDERSTOOD: Final = frozenset(
-    "args bufsize cwd encoding env errors limit pipesize process_group shell start_new_session stderr stdin stdout "
-    "text universal_newlines".split()
+    "args bufsize cwd encoding env errors limit pass_fds pipesize process_group shell start_new_session stderr stdin "
+    "stdout text universal_newlines".split()
 )
 """Arguments of `subprocess.Popen` that a copy honours. With any other, a process is started as always."""
+MOST_PASSED: Final = 8
+"""Further open files that a process can be given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,7 @@ class Asked:
         folder: where it runs; absolute.
         new_session: whether it leads a session of its own.
         group: the process group that it joins; 0: one of its own; None: that of whom asks.
+        passed: numbers of open files that it is given beside the standard streams.
     """
 
     command: Sequence[str]
@@ -46,6 +54,7 @@ class Asked:
     folder: str
     new_session: bool = False
     group: int | None = None
+    passed: Sequence[int] = ()
 
     @property
     def starts_others(self) -> bool:
@@ -81,4 +90,6 @@ def asked_by(args: Any, options: Mapping[str, Any]) -> Asked | None:
         os.fsdecode(name): os.fsdecode(value) for name, value in (os.environ if given is None else given).items()
     }
     session, group = bool(options.get("start_new_session")), options.get("process_group")
-    return Asked(command, module, arguments, environment, folder, session, None if group == -1 else group)
+    passed = sorted(options.get("pass_fds", ()))
+    asked = Asked(command, module, arguments, environment, folder, session, None if group == -1 else group, passed)
+    return None if len(passed) > (0 if asked.starts_others else MOST_PASSED) else asked

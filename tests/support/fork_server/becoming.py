@@ -1,5 +1,6 @@
 """A copy becomes the process that was asked for: all that a new interpreter would have found is set."""
 
+import fcntl
 import importlib
 import io
 import os
@@ -11,21 +12,19 @@ from tests.support.fork_server.refusals import module_path
 from tests.support.fork_server.shown import Room, show
 
 
-def become(asked: Asked, streams: Sequence[int], room: Room) -> None:
+def become(asked: Asked, files: Sequence[int], room: Room) -> None:
     """Take on what was asked for.
 
     Args:
         asked: the process.
-        streams: descriptors for the three standard streams; they are closed.
+        files: descriptors of the three standard streams and of what is passed; they are closed.
         room: for what `/proc` shows.
     """
     if asked.new_session:
         os.setsid()
     elif asked.group is not None:
         os.setpgid(0, asked.group)
-    for standard, given in enumerate(streams):
-        os.dup2(given, standard)
-        os.close(given)
+    _number(files, [0, 1, 2, *asked.passed])
     os.chdir(asked.folder)
     os.environ.clear()
     os.environ.update(asked.environment)
@@ -37,6 +36,17 @@ def become(asked: Asked, streams: Sequence[int], room: Room) -> None:
     sys.path[:] = [asked.folder, *added, *(folder for folder in sys.path[1:] if folder not in added)]
     importlib.invalidate_caches()
     sys.modules.pop(asked.module, None)  # it may be imported, but has to run
+
+
+def _number(files: Sequence[int], numbers: Sequence[int]) -> None:
+    """Give open files the numbers under which they are expected; some of these may still be the number of another."""
+    above = max(*files, *numbers) + 1
+    moved = [fcntl.fcntl(each, fcntl.F_DUPFD, above) for each in files]
+    for each in files:
+        os.close(each)
+    for each, number in zip(moved, numbers, strict=True):
+        os.dup2(each, number)
+        os.close(each)
 
 
 def _open_streams(*, unbuffered: bool) -> None:

@@ -45,7 +45,7 @@ class WarmServer:
             connection = self._connection or self._start()
             _adopt(orphans=True)
             try:
-                socket.send_fds(connection, [asked.encoded()], streams)
+                socket.send_fds(connection, [asked.encoded()], [*streams, *asked.passed])
                 answer = json.loads(connection.recv(LONGEST) or '{"refused": "the server has ended"}')
             finally:
                 _adopt(orphans=False)

@@ -35,6 +35,7 @@ def found() -> dict[str, Any]:
         "dunders": [sys.stdin is sys.__stdin__, sys.stdout is sys.__stdout__, sys.stderr is sys.__stderr__],
         "threads": [each.name for each in threading.enumerate()],
         "read": sys.stdin.read(),
+        "passed": [os.pread(int(number), 99, 0).decode() for number in sys.argv[3:]],
     }
 
 

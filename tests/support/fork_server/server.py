@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from tests.support.fork_server import popen
-from tests.support.fork_server.asking import Asked, decoded
+from tests.support.fork_server.asking import MOST_PASSED, Asked, decoded
 from tests.support.fork_server.becoming import become
 from tests.support.fork_server.refusals import refusal
 from tests.support.fork_server.shown import FILLED, Room, own_room
@@ -51,9 +51,9 @@ class Server:
     handlers: Sequence[tuple[signal.Signals, object]]
 
     def serve(self, asking: socket.socket) -> tuple[Asked, list[int]]:
-        """Fork what is asked for; returns only in a copy, with what it is to be and its standard streams."""
+        """Fork what is asked for; returns only in a copy, with what it is to be and its open files."""
         while True:
-            sent, streams, _, _ = socket.recv_fds(asking, LONGEST, 3)
+            sent, files, _, _ = socket.recv_fds(asking, LONGEST, 3 + MOST_PASSED)
             if not sent:
                 os._exit(0)
             asked = decoded(sent)
@@ -64,8 +64,8 @@ class Server:
                 answer["pid"] = pid
             else:
                 asking.close()
-                return asked, streams
-            for each in streams:
+                return asked, files
+            for each in files:
                 os.close(each)
             asking.send(json.dumps(answer).encode())
 
@@ -99,19 +99,19 @@ def main() -> None:
     handlers = [(number, signal.signal(number, signal.SIG_IGN)) for number in IGNORED]
     server = Server(dict(os.environ), own_room(), handlers)
     warm_up()
-    asked, streams = server.serve(asking)
+    asked, files = server.serve(asking)
     while asked.starts_others:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if os.fork():
             theirs.close()
             popen.install(popen.WarmServer(ours))
             break
-        for each in (ours.detach(), *streams):
+        for each in (ours.detach(), *files):
             os.close(each)
         for number in IGNORED:
             signal.signal(number, signal.SIG_IGN)
-        asked, streams = server.serve(theirs)
-    become(asked, streams, server.room)
+        asked, files = server.serve(theirs)
+    become(asked, files, server.room)
     end(run(asked.module))
 
 

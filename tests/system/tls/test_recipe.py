@@ -36,7 +36,7 @@ def first_block(kind: str) -> str:
 async def test_the_recipe_leads_to_a_bound_turn(folder: Path) -> None:
     """The certificates of the commands, with the settings and the client of the page; the port is any free one."""
     script = ["sh", "-eu", "-c", first_block("sh")]
-    await asyncio.to_thread(subprocess.run, script, cwd=folder, check=True, capture_output=True, timeout=60)
+    await asyncio.to_thread(subprocess.run, script, cwd=folder, check=True, capture_output=True, timeout=300)
     text = first_block("toml").replace('"tls/', f'"{folder}/tls/').replace("127.0.0.1:7443", "127.0.0.1:0")
     async with running_sidecar(read_settings(settings_file(folder, text), {})) as sidecar:
         address = sidecar.readiness.detail()["tls"]["addresses"]["dispatch"]

@@ -1,89 +1,41 @@
 import re
-from datetime import timedelta
 from pathlib import Path
 
-import msgspec
-import pytest
 import yaml
-from msgspec.structs import fields
 
+from scripts import document_card_fields
+from scripts.document_card_fields import SECTIONS
 from sidecar.adapters.definitions_directory.loading import load_directory
-from sidecar.core.definitions.cards.card import AgentDefinition, Limits, ModelEntry, RunnerRef, ToolEntry, Tuning
-from sidecar.core.definitions.files.agent_entries import AGENT_FIELDS, LIMIT_FIELDS, RUNNER_FIELDS, TUNING_FIELDS
-from sidecar.core.definitions.files.registry_entries import BLOCK_FIELDS, DATA_ONLY_FIELDS, MODEL_FIELDS, TOOL_FIELDS
-from sidecar.settings.values import duration_text
+from sidecar.core.definitions.files.registry_entries import DATA_ONLY_FIELDS
 from tests.corpus.bad_configs.cases import expected
 
 REPOSITORY = Path(__file__).parents[3]
 EXAMPLE = REPOSITORY / "examples" / "config"
 PAGE = (REPOSITORY / "docs" / "definitions.md").read_text("utf-8")
 FENCE = re.compile(r"^ *```(\w+)(?: (\S+))?(?: (\S+))?\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
-SECTIONS = {
-    "## Agents": AGENT_FIELDS,
-    "### tuning": TUNING_FIELDS,
-    "### runner": RUNNER_FIELDS,
-    "### limits": LIMIT_FIELDS,
-    "## Models": MODEL_FIELDS,
-    "## Tools": TOOL_FIELDS,
-    "## Prompt blocks": BLOCK_FIELDS,
-}
 
 
-def rows_of(heading: str) -> list[str]:
-    """Return the names in the first column of the first table below a heading."""
-    section = PAGE.partition(f"\n{heading}\n")[2]
-    table = section.partition("\n|")[2].partition("\n\n")[0]
-    return re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
+def test_the_reference_is_current_and_says_something_of_every_field() -> None:
+    """Else: `python -m scripts.document_card_fields`."""
+    assert document_card_fields.PAGE.read_text("utf-8") == document_card_fields.page()
+    for section in SECTIONS:
+        table = section_of(section.title)
+        assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == list(section.known)
+        assert re.findall(r"^.*\|  \|.*$", table, re.MULTILINE) == []
 
 
-@pytest.mark.parametrize(("heading", "known"), SECTIONS.items(), ids=SECTIONS)
-def test_the_reference_lists_every_field_and_no_other(heading: str, known: tuple[str, ...]) -> None:
-    """Each table against the fields that the reader accepts, in their order."""
-    assert rows_of(heading) == list(known)
+def test_types_defaults_and_data_only_fields_are_those_of_the_classes() -> None:
+    """A sample of each kind."""
+    limits, tools = section_of("limits"), section_of("Tools")
+    assert "| `attempt_timeout` | time | `90s` | maximum duration of one attempt" in limits
+    assert "| `idle_timeout` | time | no limit | maximum time" in limits
+    assert "| `operation`* | `read`, `idempotent`, `effect` | `effect` | what a call changes" in tools
+    assert set(re.findall(r"^\| `(\w+)`\* ", tools, re.MULTILINE)) == set(DATA_ONLY_FIELDS)
 
 
-CARDS: dict[str, type[msgspec.Struct]] = {
-    "## Agents": AgentDefinition,
-    "### tuning": Tuning,
-    "### runner": RunnerRef,
-    "### limits": Limits,
-    "## Models": ModelEntry,
-    "## Tools": ToolEntry,
-}
-
-
-def shown_defaults(card: type[msgspec.Struct]) -> dict[str, str]:
-    """Return, by field, the default of the code as the page writes it; only what can be written in one word."""
-    found: dict[str, str] = {}
-    for each in fields(card):
-        match each.default:
-            case bool() | int():
-                found[each.encode_name] = str(each.default).lower()
-            case timedelta():
-                found[each.encode_name] = duration_text(each.default)
-            case str() as text if text and card is not AgentDefinition:
-                found[each.encode_name] = str(text)
-            case ():
-                found[each.encode_name] = "[]"
-            case msgspec.NODEFAULT if each.default_factory is msgspec.NODEFAULT:
-                found[each.encode_name] = "required"
-    return found
-
-
-@pytest.mark.parametrize("heading", CARDS)
-def test_the_reference_shows_the_default_of_every_field(heading: str) -> None:
-    """As the classes of a card have it: a changed default fails here."""
-    section = PAGE.partition(f"\n{heading}\n")[2].partition("\n|")[2].partition("\n\n")[0]
-    cells = dict(re.findall(r"^\| `(\w+)`\*? \| ([^|]+) \|", section, re.MULTILINE))
-
-    wrong = {name: said for name, said in shown_defaults(CARDS[heading]).items() if said not in cells[name]}
-
-    assert wrong == {}
-
-
-def test_the_reference_marks_the_fields_that_only_data_backed_tools_have() -> None:
-    """The star in the table of tools."""
-    assert set(re.findall(r"^\| `(\w+)`\* ", PAGE, re.MULTILINE)) == set(DATA_ONLY_FIELDS)
+def section_of(title: str) -> str:
+    """Return the table below a heading of the reference."""
+    return document_card_fields.page().partition(f"# {title}\n")[2].partition("\n#")[0]
 
 
 def test_the_messages_shown_are_the_messages_printed() -> None:

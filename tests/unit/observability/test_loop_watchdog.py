@@ -11,9 +11,10 @@ import pytest
 
 from sidecar.composition.telemetry.background_reports import LagReports
 from sidecar.observability import names
-from sidecar.observability.loop_watchdog import Holder, LoopWatchdog, holder_of
+from sidecar.observability.loop_watchdog import LoopWatchdog
 from sidecar.observability.metrics import Counter, Metrics
 from sidecar.observability.readiness import Readiness
+from sidecar.operations.blocked_stack import Holder, holder_of
 
 PLUGIN = """
 def blocks(until):

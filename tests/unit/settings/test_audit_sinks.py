@@ -9,6 +9,7 @@ from sidecar.composition.plugins.from_settings import policy_settings
 from sidecar.composition.rollout.audit_sinks import opened_sinks
 from sidecar.observability.redaction import Redactor
 from sidecar.policy.entry_points import PluginSelection
+from sidecar.policy.factory import IN_PLACE
 from sidecar.policy.kinds import PluginKind
 from sidecar.policy.loading import load_plugins
 from sidecar.policy.problems import PluginProblem
@@ -46,7 +47,7 @@ async def test_events_go_to_the_log_and_to_the_collector_if_there_is_one_unless_
     """Each once; what is chosen is shown as active."""
     settings = settings_of(tmp_path, text)
     policy = resolved(settings)
-    async with opened_sinks(policy, settings, Redactor()) as sinks:
+    async with opened_sinks(policy, settings, Redactor(), IN_PLACE) as sinks:
         assert list(sinks) == expected
     assert [name for kind, name in sorted(policy.chosen) if kind is PluginKind.AUDIT_SINK] == expected
 
@@ -80,7 +81,7 @@ async def test_a_sink_that_cannot_be_made_stops_the_start(tmp_path: Path, text: 
     """It says what is missing, or wrong."""
     settings = settings_of(tmp_path, text)
     with pytest.raises(PluginProblem) as refused:
-        async with opened_sinks(resolved(settings), settings, Redactor()):
+        async with opened_sinks(resolved(settings), settings, Redactor(), IN_PLACE):
             pass
     assert why in str(refused.value)
 
@@ -89,5 +90,5 @@ async def test_the_audit_may_go_to_another_collector_than_the_rest(tmp_path: Pat
     """Its own endpoint is enough."""
     said = '[audit]\nsinks = ["otlp"]\n[audit_sinks.otlp]\nplugin = "otlp"\nendpoint = "https://audit.example:4317"\n'
     settings = settings_of(tmp_path, said)
-    async with opened_sinks(resolved(settings), settings, Redactor()) as sinks:
+    async with opened_sinks(resolved(settings), settings, Redactor(), IN_PLACE) as sinks:
         assert list(sinks) == ["otlp"]

@@ -11,8 +11,8 @@ import msgspec
 import yaml
 
 from subagents_client import Episode, SidecarClient
-from subagents_client.history_values import TurnRow, TurnState
 from subagents_client.recorded_history import TurnFilter
+from subagents_client.recorded_turns import TurnRow, TurnState
 from subagents_evals.inputs.cases import Case, CaseFile, EarlierTurn, Kind, read_golden_set
 from subagents_evals.inputs.strict_yaml import UnusableFile, read_as
 

@@ -1,4 +1,4 @@
-"""What each vertical must reach, from `evaluation_manifest.yaml`, which gates decide by too; and what falls short."""
+"""Thresholds from `evaluation_manifest.yaml`, which gates use as well, and the metrics that do not meet them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -81,7 +81,7 @@ def with_judges(thresholds: Thresholds, suite: Suite, definitions: Sequence[Meas
 
 
 def shortfalls(run: Run, thresholds: Thresholds, *, partial: bool = False) -> Iterator[str]:
-    """Yield what a run falls short of, one sentence for each definition and metric.
+    """Yield one sentence for each definition and metric that does not meet its threshold.
 
     A metric without any case is short, too, unless only part of the set was played (`partial`).
 
@@ -93,7 +93,7 @@ def shortfalls(run: Run, thresholds: Thresholds, *, partial: bool = False) -> It
             if name in MEASURED and name not in found and not partial:
                 yield f"{one.id}: {name} was not measured: no case"
             elif name in found and not threshold.met_by(found[name]):
-                yield f"{one.id}: {name} is {found[name]:.3f}, {threshold} is asked for"
+                yield f"{one.id}: {name} is {found[name]:.3f}, {threshold} is required"
 
 
 MEASURED: Final = frozenset(

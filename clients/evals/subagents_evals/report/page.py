@@ -37,7 +37,7 @@ def page_of(run: Run, short: Sequence[str], comparison: Comparison | None = None
 
     Args:
         run: what was measured.
-        short: what the run falls short of, one sentence each.
+        short: the thresholds that the run does not meet, one sentence each.
         comparison: with an earlier run, shown before the figures.
     """
     title = f"Routing of {escape(run.configuration)}"

@@ -16,9 +16,9 @@ from subagents_evals.measures.trial import Trial
 from subagents_evals.runs.scaling import Point
 
 MOST_FAILURES: Final = 20
-COLUMNS: Final = ("", "cases", "routing", "95 %", "switch", "recall", "admits", "held", "p95 s")
-"""Shares are in percent: exact routing and its interval, routing of switches, entities that reached the sub-agent,
-failures that the user was told of, cases in which everything held. Last: seconds until the answer."""
+COLUMNS: Final = ("", "cases", "routing", "95 % CI", "switch", "recall", "admits", "success", "p95 s")
+"""Shares are in percent: exact routing and its confidence interval, routing of switches, entities that reached the
+sub-agent, failures that the answer admits, cases without a failure. Last: seconds until the answer."""
 
 
 class TerminalReport:
@@ -53,7 +53,7 @@ def counting(console: Console, title: str) -> Iterator[Callable[[int], None]]:
 
 
 def show_run(console: Console, run: Run, short: Sequence[str]) -> None:
-    """Show the table of a run, its first failures, and what it falls short of."""
+    """Show the table of a run, its first failures, and the thresholds that it does not meet."""
     table = Table(
         title=f"{run.configuration}: {run.model}{' (offline)' if run.offline and run.model != 'offline' else ''}"
     )
@@ -70,7 +70,7 @@ def show_run(console: Console, run: Run, short: Sequence[str]) -> None:
     for gap in run.gaps:
         console.print(Text(f"not covered: {gap}", style="yellow"), soft_wrap=True)
     for sentence in short:
-        console.print(Text(f"falls short: {sentence}", style="red"), soft_wrap=True)
+        console.print(Text(f"threshold not met: {sentence}", style="red"), soft_wrap=True)
     console.print(f"{len(run.trials)} trials in {run.seconds:.1f} s")
 
 
@@ -93,7 +93,7 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
 def show_scale(console: Console, points: Sequence[Point]) -> None:
     """Show accuracy, tokens and cost by number of sub-agents."""
     table = Table(title="the routing call, by number of sub-agents")
-    for name in ("sub-agents", "routing", "95 %", "input tokens", "$ per 1,000 calls", "ms"):
+    for name in ("sub-agents", "routing", "95 % CI", "input tokens", "$ per 1,000 calls", "ms"):
         table.add_column(name, justify="right")
     for one in points:
         cost = "" if one.cost is None else f"{one.cost * 1000:.3f}"

@@ -38,6 +38,7 @@ create table listed_turns (
   failed integer not null,
   outcomes jsonb not null,
   definitions jsonb not null,
+  reasons jsonb not null,
   calls jsonb not null -- by slot
 ) with (fillfactor = 70);
 create index listed_turns_by_time on listed_turns (began_at, turn_id) where shown;
@@ -47,7 +48,7 @@ create index listed_turns_by_episode on listed_turns (episode_id, began_at, turn
 create index listed_turns_of_user on listed_turns (episode_id, principal, began_at) where shown;
 create index listed_turns_by_day on listed_turns (day);
 
-create table listed_labels ( -- of a turn: slots that it called, outcomes of its calls, definitions that its children run
+create table listed_labels ( -- of a turn: slots that it called, outcomes and reasons of its calls, definitions that its children run
   label text collate "C" not null, -- such as slot:shop
   began_at timestamptz not null,
   turn_id text collate "C" not null,
@@ -59,6 +60,7 @@ create function lists_labels(p_turn listed_turns) returns setof text language sq
   select 'slot:' || value from jsonb_array_elements_text(p_turn.slots) value
   union all select 'outcome:' || value from jsonb_array_elements_text(p_turn.outcomes) value
   union all select 'definition:' || value from jsonb_array_elements_text(p_turn.definitions) value
+  union all select 'reason:' || value from jsonb_array_elements_text(p_turn.reasons) value
 $$;
 
 create table listed_episodes ( -- of a user, with the beginning of its newest turn
@@ -94,7 +96,7 @@ create function lists_keep(
   p_instances text[], p_numbers bigint[], p_links bytea[], p_forgotten date[], p_gone text[],
   p_turns text[], p_versions integer[], p_days date[], p_shown boolean[], p_episodes text[], p_principals text[],
   p_states text[], p_began timestamptz[], p_ended timestamptz[], p_slots jsonb[], p_children integer[], p_failed integer[],
-  p_outcomes jsonb[], p_definitions jsonb[], p_calls jsonb[]
+  p_outcomes jsonb[], p_definitions jsonb[], p_reasons jsonb[], p_calls jsonb[]
 ) returns boolean language plpgsql as $$
 declare
   v_taken lists_taken;
@@ -116,12 +118,12 @@ begin
   delete from listed_turns where turn_id = any (p_gone) or day = any (p_forgotten);
   insert into listed_turns as kept
     select * from unnest(p_turns, p_versions, p_days, p_shown, p_episodes, p_principals, p_states, p_began, p_ended, p_slots,
-      p_children, p_failed, p_outcomes, p_definitions, p_calls)
+      p_children, p_failed, p_outcomes, p_definitions, p_reasons, p_calls)
     on conflict (turn_id) do update set version = excluded.version, shown = excluded.shown,
       episode_id = excluded.episode_id, principal = excluded.principal, state = excluded.state,
       began_at = excluded.began_at, ended_at = excluded.ended_at, slots = excluded.slots, children = excluded.children,
       failed = excluded.failed, outcomes = excluded.outcomes, definitions = excluded.definitions,
-      calls = excluded.calls
+      reasons = excluded.reasons, calls = excluded.calls
     where kept.version <= excluded.version;
   delete from listed_labels using listed_turns turn
     where listed_labels.turn_id = any (p_turns) and turn.turn_id = listed_labels.turn_id

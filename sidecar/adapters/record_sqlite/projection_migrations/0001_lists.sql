@@ -27,8 +27,9 @@ CREATE TABLE turns (
   slots TEXT NOT NULL, -- JSON
   children INTEGER NOT NULL,
   failed INTEGER NOT NULL,
-  outcomes TEXT NOT NULL, -- JSON, as the next two
+  outcomes TEXT NOT NULL, -- JSON, as the next three
   definitions TEXT NOT NULL,
+  reasons TEXT NOT NULL,
   calls TEXT NOT NULL -- by slot
 ) STRICT;
 CREATE INDEX turns_by_time ON turns (began_at, turn_id) WHERE shown = 1;
@@ -37,7 +38,7 @@ CREATE INDEX turns_by_principal ON turns (principal, began_at, turn_id) WHERE sh
 CREATE INDEX turns_by_episode ON turns (episode_id, began_at, turn_id) WHERE shown = 1;
 CREATE INDEX turns_by_day ON turns (day);
 
-CREATE TABLE labels ( -- of a turn: slots that it called, outcomes of its calls, definitions that its children run
+CREATE TABLE labels ( -- of a turn: slots that it called, outcomes and reasons of its calls, definitions that its children run
   label TEXT NOT NULL, -- such as slot:shop
   began_at INTEGER NOT NULL,
   turn_id TEXT NOT NULL,

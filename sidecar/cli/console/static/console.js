@@ -1,12 +1,40 @@
-// What pages need beside htmx: pausing updates, and reading a token out of a file. Nothing is sent from here.
+// What pages need beside htmx: pausing updates, following a turn, and reading a token out of a file.
 "use strict";
 
 document.addEventListener("htmx:beforeRequest", (event) => {
   const pause = document.getElementById("pause-updates");
-  const opened = event.target.querySelector("details[open]");
-  // An open detail is being read: it must not be closed under the reader.
-  if ((pause && pause.checked) || opened) event.preventDefault();
+  if (pause && pause.checked) event.preventDefault();
 });
+
+// An open detail is being read: what replaces it must be open, too.
+let read = [];
+document.addEventListener("htmx:beforeSwap", (event) => {
+  read = Array.from(event.target.querySelectorAll("details[open]"), (each) => each.id);
+});
+document.addEventListener("htmx:afterSwap", () => {
+  for (const id of read) document.getElementById(id)?.setAttribute("open", "");
+});
+
+// A turn that runs: the console tells when something has happened in it, and htmx asks for the part that changed.
+// Browsers keep six connections to a console, over all tabs, so a hidden tab gives its own back.
+for (const live of document.querySelectorAll("[data-changes]")) {
+  const renew = () => htmx.trigger(live, "turn-changed");
+  let changes = null;
+  let ended = false;
+  const follow = () => {
+    changes?.close();
+    if (document.hidden || ended) return;
+    changes = new EventSource(live.dataset.changes);
+    changes.addEventListener("message", renew);
+    changes.addEventListener("last", () => {
+      ended = true;
+      changes.close();
+      renew();
+    });
+  };
+  document.addEventListener("visibilitychange", follow);
+  follow();
+}
 
 document.addEventListener("htmx:responseError", (event) => {
   event.target.setAttribute("data-stale", "the console does not answer; this is what it last said");

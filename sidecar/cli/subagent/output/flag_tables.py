@@ -24,10 +24,10 @@ def flag_table(definitions: Sequence[Any]) -> Iterator[TextLine]:
     yield []
     backends = {(each.backend.name, each.writable): each.backend for each in definitions if each.flags}
     for (name, writable), backend in backends.items():
-        age = f"{length(backend.age.ToTimedelta())} old" if backend.HasField("age") else "never reached"
-        stale = "" if backend.fresh else "; unreachable: the definitions they gate are not served"
-        where = "this sidecar can switch them" if writable else "read-only here: edit them in the backend"
-        yield [Part(f"flags of {clean(name)}: {age}{stale}; {where}", "dim" if backend.fresh else "red")]
+        age = f"values are {length(backend.age.ToTimedelta())} old" if backend.HasField("age") else "never reached"
+        stale = "" if backend.fresh else "; unreachable: definitions with flags in this backend are not served"
+        where = "this sidecar can switch its flags" if writable else "read-only here: edit its flags in the backend"
+        yield [Part(f"flag backend {clean(name)}: {age}{stale}; {where}", "dim" if backend.fresh else "red")]
 
 
 def _row(each: Any, flag: Any) -> list[Part]:

@@ -2,7 +2,6 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Final
 
 PERCENT: Final = re.compile(r"(100(\.0{1,2})?|[0-9]{1,2}(\.[0-9]{1,2})?)\s?%?\Z", re.ASCII)
@@ -13,6 +12,8 @@ WHOLE_DIGEST: Final = 64
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 POINTS: Final = 100
 """Basis points of one percent."""
+PLACES: Final = 2
+"""Decimals of a percentage."""
 LONGEST: Final = timedelta(days=31)
 
 
@@ -23,7 +24,8 @@ def basis_points(percent: str) -> int:
         raise ValueError(
             f"{percent[:20]!r} is not a percentage from 0 to 100 with at most two decimals, e.g. 5 or 0.25"
         )
-    return int(Decimal(match[1]) * POINTS)
+    whole, _, decimals = match[1].partition(".")
+    return int(whole) * POINTS + int(decimals.ljust(PLACES, "0"))
 
 
 def curve_of(text: str) -> tuple[int, ...]:

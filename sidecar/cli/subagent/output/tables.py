@@ -7,14 +7,13 @@ from typing import Any, Final
 
 from sidecar.cli.output.drawing import Part, TextLine, clean, columns, length, timestamp, utc
 from sidecar.cli.output.json_output import enum_word
-from sidecar.cli.subagent.output.decommission_tables import record_lines, short_words
 from sidecar.cli.subagent.output.gate_words import gates_words
 from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.output.states import definition_effect, effect, effect_style, state_in_contract
 from subagents.dispatch.v1 import surface_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
-GATES: Final = "gates last said"
+GATES: Final = "last gate verdicts"
 NOTHING: Final = frozenset({"-", "0"})
 """Values that a column shows for a definition without any."""
 NAMED: Final = "not switched on for this definition yet"
@@ -42,7 +41,7 @@ def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list
             are omitted, then the gates' last verdicts, which `show` prints.
     """
     if not answer.slots:
-        return [[Part("no rollout is recorded: the loaded configuration has no sub-agent")]]
+        return [[Part("no rollout is recorded, because the loaded configuration has no sub-agent")]]
     fresh = {each.name: each for each in answer.backends}
     rows = [
         _row(slot, each, ids[each.definition_id] > 1, fresh)
@@ -56,6 +55,8 @@ def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list
         for each in slot.definitions:
             lines += [_drift(each.definition_id, drift) for drift in each.drifts]
             if each.HasField("decommission") and not each.decommission.HasField("finished_at"):
+                from sidecar.cli.subagent.output.decommission_tables import short_words  # noqa: PLC0415  they are rare
+
                 lines.append(short_words(each))
     return lines
 
@@ -138,7 +139,7 @@ def audit_line(row: Any) -> TextLine:
         moved_to = effect(moved.target_state, killed=killed)
         what = f"{effect(moved.source_state)} -> {moved_to}"
         trigger = enum_word(pb.Trigger, moved.trigger)
-        first_turn = "no turn since"
+        first_turn = "no turn yet"
         if moved.HasField("effective_at"):
             first_turn = f"first turn after {length(max(utc(moved.effective_at) - utc(row.requested_at), timedelta()))}"
         more = f"({trigger}; {first_turn})"
@@ -203,9 +204,9 @@ def _age(backend: pb.BackendStatus) -> str:
 
 def _backend(backend: pb.BackendStatus) -> TextLine:
     if backend.fresh:
-        return [Part(f"flags of {clean(backend.name)}: {_age(backend)} old", "dim")]
-    text = f"flags of {clean(backend.name)}: unreachable ({_age(backend)}); the definitions they gate are not served"
-    return [Part(text, "red")]
+        return [Part(f"flag backend {clean(backend.name)}: values are {_age(backend)} old", "dim")]
+    effect = "definitions with flags in this backend are not served"
+    return [Part(f"flag backend {clean(backend.name)}: unreachable ({_age(backend)}); {effect}", "red")]
 
 
 def _breach(each: pb.DefinitionStatus) -> str:
@@ -260,6 +261,8 @@ def _definition(each: pb.DefinitionStatus, slot: Sequence[pb.DefinitionStatus]) 
     notes = [("in the configuration", each.in_configuration), ("deprecated", each.deprecated)]
     yield [Part("  " + (", ".join(word for word, holds in notes if holds) or "no longer in the configuration"))]
     if each.HasField("decommission"):
+        from sidecar.cli.subagent.output.decommission_tables import record_lines  # noqa: PLC0415  they are rare
+
         yield [Part("  decommission", "bold")]
         for line in record_lines(each.decommission, overdue=each.decommission_overdue):
             yield [Part("  "), *line]

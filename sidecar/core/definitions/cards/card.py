@@ -3,22 +3,28 @@
 These are values only; `reading.py` and `resolve.py` read and check them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum, unique
 from functools import cached_property
 from hashlib import sha256
-from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS, declared_arguments
+from sidecar.core.definitions.cards.entries import (
+    NOTHING,
+    BlockCategory,
+    ModelEntry,
+    PromptBlock,
+    ToolEntry,
+    ToolOperation,
+)
 from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, ModelId, Slot, ToolId, Vertical
 from sidecar.core.json_schemas import canonical_text
 
-NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 NO_SLOT: Final = Slot("")
 NO_VERTICAL: Final = Vertical("")
 
@@ -33,20 +39,14 @@ class Role(StrEnum):
     INTERNAL_HELPER = "internal-helper"
 
 
-@unique
-class BlockCategory(StrEnum):
-    """The six kinds of prompt block. Source: PC1-D-33."""
-
-    PERSONA = "persona"
-    INSTRUCTIONS = "instructions"
-    CAPABILITIES = "capabilities"
-    SAFETY = "safety"
-    FORMAT = "format"
-    CONTEXT = "context"
-
-
 class Tuning(Struct, frozen=True):
-    """Parameters of the model's response. None: the model's own default."""
+    """Parameters of the model's response. None: the model's own default.
+
+    Attributes:
+        max_output_tokens: maximum length of the answer; at least 1.
+        reasoning_effort: for example `low`.
+        text_verbosity: for example `medium`.
+    """
 
     max_output_tokens: int | None = None
     reasoning_effort: str | None = None
@@ -57,15 +57,21 @@ class Limits(Struct, frozen=True):
     """The limits of one child. Source: SX-8, SX-11, TN-24, TN-25, DESIGN section 5.
 
     Attributes:
-        attempt_timeout: the longest duration of one attempt.
-        max_retries: attempts beyond the first, for transient failures only.
-        idle_timeout: the longest silence of a streaming runner; None: no limit.
-        wall_clock: the longest duration of all attempts together, after which the call degrades; None: no limit.
-        tool_calls: the most calls through the gateway; None: no limit.
-        tokens: the most tokens that the runner may report; None: no limit.
-        close_on_completion: False: the child stays open until `CloseChild`.
-        max_delegation_depth: 0 forbids delegation.
-        calls_per_user_per_day: the most children of the slot for one principal per day in UTC; None: no limit.
+        attempt_timeout: maximum duration of one attempt to run the sub-agent.
+        max_retries: attempts beyond the first, after temporary failures only.
+        idle_timeout: maximum time without a message of the runner; None: no limit.
+        wall_clock: maximum duration of all attempts together; a call that exceeds it gets a degraded outcome. None: no
+            limit.
+        tool_calls: maximum number of calls of data-backed tools, which the sidecar's tool gateway makes; at least 1.
+            The calls of all attempts count, and those of sub-agents to which it delegates. None: no limit.
+        tokens: maximum number of tokens that the runner may report; at least 1. None: no limit.
+        close_on_completion: whether an answer counts as accepted if the consumer-agent gives no verdict before the turn
+            ends. With `false` it must give a verdict (`CloseChild` or `EndTurn`); otherwise the child is closed as not
+            accepted, with the reason `turn_ended`.
+        max_delegation_depth: 0 forbids delegation; with 1 the sub-agent may call other sub-agents, which may not call
+            further ones.
+        calls_per_user_per_day: maximum number of calls of the slot for one user in a day (UTC); at least 1. None: no
+            limit.
     """
 
     attempt_timeout: timedelta = timedelta(seconds=90)
@@ -84,7 +90,8 @@ class RunnerRef(Struct, frozen=True):
 
     Attributes:
         kind: name of a registered runner, e.g. `grpc`; None: the vertical's or the platform's default.
-        target: the address of the host, in the form of that runner, e.g. `unix:/run/shop.sock`; None: its default.
+        target: address of the runner host, e.g. `unix:/run/garden.sock`; without a `kind`, or with `grpc`, it must
+            begin with a gRPC scheme. None: that of the settings.
     """
 
     kind: str | None = None
@@ -95,9 +102,36 @@ class AgentDefinition(Struct, frozen=True, dict=True):
     """One entry of `agent_config.yaml::agents`, as written. Source: PC1-FR-1, REQUIREMENTS 6.1, DESIGN section 3.
 
     Attributes:
-        allow_empty_answer: an answer without narration, component and missing data is a success, e.g. of a sub-agent
-            that only acts; else it is a failure.
-        verbatim_text: its text is passed on unchanged, with hidden characters and special tokens.
+        id: unique name of the definition; also part of the names of its feature flags (`enabled_via_flag`).
+        description: becomes the tool's description word for word; a warning above about 400 tokens.
+        role: documentation; nothing depends on it.
+        model: the `id` of a model.
+        tools: ids of the tools that the sub-agent may call, in this order.
+        prompt_blocks: names of its prompt blocks, in this order.
+        sub_agents: slots of the sub-agents that it may call; an entry with sub-agents is an orchestrator. Cycles are
+            errors; more than 7 sub-agents give a warning. The entry's model is offered the first 10
+            (`definitions.max_sub_agents`) and must have `parallel_tool_calls`.
+        tuning: parameters of the model's response.
+        enabled_via_flag: the kill flag, `ai_assistant_subagent_<id>`; `<flag>_cohort` is the cohort flag. A new entry
+            serves no user until it is promoted, which needs a flag. As soon as the entry names a flag, the definition
+            serves users only while both flags are on, until an operator retires them.
+        deprecated: the definition is kept for replay, but never offered.
+        slot: the name that orchestrators list; the tool is `ask_<slot>`. Several entries may have the same slot; the
+            rollout decides which is active. Default: the `id`.
+        vertical: the vertical whose flag backend, gates, policies, runner and connector apply. Default: the `slot`.
+        runner: the runner that executes the sub-agent.
+        arguments: arguments of the tool `ask_<slot>`, besides the two that every such tool accepts. Default: `request`
+            and optional `intent_count`.
+        ownership: names of the data that the sub-agent writes. Calls of sub-agents that share one of these names run
+            one after the other in a turn.
+        limits: limits of one call.
+        components: JSON Schemas of the components that its `render_*` tools create, by the name of the tool.
+        success_criteria: texts that are added to the contract of each call.
+        allow_empty_answer: whether a call may succeed without narration, component or missing-data note, e.g. because
+            the sub-agent only acts. Otherwise such a call fails with `RESULT_EMPTY`.
+        verbatim_text: whether the text of the sub-agent is passed on unchanged. Otherwise hidden characters are
+            removed, and special tokens of model templates, such as `[INST]`, are split by a space so that they have no
+            effect.
     """
 
     id: DefinitionId
@@ -147,97 +181,6 @@ class AgentDefinition(Struct, frozen=True, dict=True):
         return None if self.enabled_via_flag is None else f"{self.enabled_via_flag}_cohort"
 
 
-class ModelEntry(Struct, frozen=True):
-    """One entry of `agent_config.yaml::models`.
-
-    Attributes:
-        provider_model: the provider's name of the model.
-        context_window: tokens.
-        parallel_tool_calls: whether one response may hold several tool calls (PC1-NFR-6).
-        base_url: of an OpenAI-compatible endpoint; None: the provider's own.
-        price_per_million_input, price_per_million_output: in US dollars; None: unknown.
-    """
-
-    id: ModelId
-    provider_model: str
-    context_window: int
-    parallel_tool_calls: bool = True
-    base_url: str | None = None
-    price_per_million_input: float | None = None
-    price_per_million_output: float | None = None
-
-
-@unique
-class ToolOperation(StrEnum):
-    """The effect of a tool's calls at its service; a tool without a declaration is an `EFFECT`, the safe assumption."""
-
-    READ = "read"
-    """Changes nothing. May be repeated at any time, without a key."""
-    IDEMPOTENT = "idempotent"
-    """May change something, once: the service recognises a repetition by its key, or a repetition is harmless."""
-    EFFECT = "effect"
-    """Changes something each time. Its key is on record first; nothing repeats it while its result is unknown."""
-
-
-class ToolEntry(Struct, frozen=True, dict=True):
-    """One entry of `agent_config.yaml::tools`: how the gateway reaches a data service, or a tool an agent runs itself.
-
-    Attributes:
-        description: shown to the model that may call the tool.
-        arguments: JSON schema.
-        connector: name of a registered connector, e.g. `rest`; None: the platform default. Empty for a local tool.
-        endpoint: where the connector sends the request; a URL for `rest`.
-        domain_type, enricher_id: key into the typing registry; both None for a tool that is not data-backed.
-        version: semver of the payload this side was written for; the same major version is accepted.
-        echoes_nonce: whether the service echoes the request's nonce.
-        payload_schema: JSON schema of the payload.
-        timeout: the longest duration of one call.
-        operation: the effect of a call at the service, which determines whether it may be repeated.
-        max_response_bytes: the largest envelope; None: the platform's default.
-    """
-
-    id: ToolId
-    description: str
-    arguments: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
-    connector: str | None = None
-    endpoint: str | None = None
-    domain_type: str | None = None
-    enricher_id: str | None = None
-    version: str = "1.0.0"
-    echoes_nonce: bool = False
-    payload_schema: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
-    timeout: timedelta = timedelta(seconds=10)
-    operation: ToolOperation = ToolOperation.EFFECT
-    max_response_bytes: int | None = None
-
-    @cached_property
-    def arguments_schema_json(self) -> str:
-        """The schema of the arguments as canonical text. Cached, because every call of the tool is validated."""
-        return canonical_text(self.arguments)
-
-    @property
-    def is_data_backed(self) -> bool:
-        """Whether a call goes to a data service and returns an envelope."""
-        return self.domain_type is not None
-
-
-class PromptBlock(Struct, frozen=True):
-    """One file of `prompts/components/`. Source: PC1-D-61, PC1-D-48.
-
-    Attributes:
-        feature_gated: the flag that adds the block to the prompt; None: the block is always part of it.
-        owner: the team that may change the block.
-        path: relative to the configuration root, for messages.
-    """
-
-    id: BlockId
-    category: BlockCategory
-    instructions: str
-    feature_gated: str | None
-    owner: str
-    path: str
-
-
 class Card(Struct, frozen=True):
     """A definition with everything it refers to. Source: PC1-D-4.
 
@@ -253,6 +196,13 @@ class Card(Struct, frozen=True):
     blocks: tuple[PromptBlock, ...]
     digest: Digest
     commit: Commit
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags that the definition and its blocks mention."""
+        definition = self.definition
+        named = (definition.enabled_via_flag, definition.cohort_flag, *(block.feature_gated for block in self.blocks))
+        return tuple(name for name in named if name is not None)
 
     @property
     def shape(self) -> str:
@@ -291,3 +241,22 @@ class Catalogue(Struct, frozen=True):
     xml_prompt_component_registry_version: str
     blocks: frozenset[BlockId]
     max_sub_agents: int = SUB_AGENTS_AT_MOST
+
+
+__all__: Sequence[str] = (
+    "AgentDefinition",
+    "BlockCategory",
+    "Card",
+    "Catalogue",
+    "Limits",
+    "ModelEntry",
+    "NO_SLOT",
+    "NO_VERTICAL",
+    "PromptBlock",
+    "Role",
+    "RunnerRef",
+    "SUB_AGENTS_AT_MOST",
+    "ToolEntry",
+    "ToolOperation",
+    "Tuning",
+)

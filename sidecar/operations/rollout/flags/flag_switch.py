@@ -98,7 +98,7 @@ class ManualFlagSwitch(msgspec.Struct, frozen=True, kw_only=True):
         if on:
             refuse_on(facts, asked.flag, others, before)
             if facts.digest in self.killed():
-                raise TransitionRefused(f"{facts.definition_id} was killed here; that is not on record yet")
+                raise TransitionRefused(f"{facts.definition_id} was killed here; the kill is not recorded yet")
         else:
             refuse_off(name, asked.flag, others)
         version, wanted = kept.revision if kept else 0, FlagValue.ON if on else FlagValue.OFF

@@ -34,8 +34,8 @@ MOST_PENDING: Final = 1000
 A further one is accepted only if it stops a definition that is still served.
 """
 NOT_KEPT: Final = (
-    "it holds in this replica as long as the process runs, and does NOT survive a restart: its file of tombstones"
-    " cannot be written; repeat it once the disk is well, or see that it is put on record"
+    "it is in effect in this replica while the process runs, and does NOT survive a restart: the tombstone file cannot"
+    " be written; repeat it once the disk works again, or check that it is recorded"
 )
 Recorded = StepAnswer | SubagentsError
 """The record's answer to a stop, or the error if there is none."""
@@ -64,7 +64,7 @@ def reach_of(stop: LocalStop, held: StepAnswer, recorded: Recorded, warnings: tu
         return msgspec.structs.replace(recorded, reached=everywhere, edits=held.edits, warnings=warnings)
     if not isinstance(recorded, StoreUnavailable):
         raise recorded
-    follows = f"the store is away: the {stop.kind.replace('_', '-')} is put on record as soon as that is back"
+    follows = f"the store is unavailable; the {stop.kind.replace('_', '-')} is recorded once the store is back"
     return msgspec.structs.replace(held, changed=True, warnings=(*warnings, follows))
 
 

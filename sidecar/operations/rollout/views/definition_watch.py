@@ -93,7 +93,7 @@ class RecordDefinitions:
             rollout = await self.store.rollout(slot)
             by = Actor(
                 actor=CONFIGURATION,
-                reason="the configuration brings it",
+                reason="loaded from the configuration",
                 request_id=self.ids.new("seen"),
                 at=self.clock.now(),
             )

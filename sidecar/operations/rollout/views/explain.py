@@ -23,8 +23,8 @@ from sidecar.operations.rollout.views.rollout_reading import ReadsFlagBackends, 
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 
 AS_NOW = (
-    "names of the flags and what is deprecated are those of now",
-    "flags are taken as the rollout had switched them; switches made past it, and backends away, are not on record",
+    "the names of the flags and the list of deprecated definitions are the current ones",
+    "each flag had the value that the rollout last set; changes in the backend, and its outages, are not recorded",
 )
 
 

@@ -28,8 +28,8 @@ POLL: Final = timedelta(seconds=1)
 LONGEST_READ: Final = 2.0
 NOT_ON_RECORD: Final = "killed at this sidecar; not on record yet"
 NOT_SHOWN: Final = (
-    "it is on record, and the binds of this replica do not show it yet: the store does not answer; they follow as soon"
-    " as it does, which `--wait` waits for"
+    "the step is recorded, but the binds of this replica do not use it yet, because the store does not answer; they"
+    " will use it once the store answers; `--wait` waits for that"
 )
 
 
@@ -91,7 +91,7 @@ class RolloutViews:
         async with self._looking:
             version = await read_within(self._store.version(), LONGEST_READ)
             if isinstance(version, StoreUnavailable):
-                self._recorder.anomaly("rollout_store_away", "the store does not answer; what is known is served on")
+                self._recorder.anomaly("rollout_store_away", "the store does not answer; the last known state is used")
                 return
             if version != self._read.version:
                 found = await read_within(self._store.rollouts(), LONGEST_READ)

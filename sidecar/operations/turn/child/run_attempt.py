@@ -204,6 +204,8 @@ class Attempt:
 
     async def _consume(self, request: RunRequest) -> None:
         """Read the runner's events. This is the boundary to foreign code: no exception of a runner passes it."""
+        if self.span is not None:
+            self.span.enter()
         try:
             await self._read(request)
         except InvalidResult as broken:
@@ -236,8 +238,7 @@ class Attempt:
             self._keep_end(error)
             raise
         finally:
-            close = getattr(events, "aclose", None)
-            if close is not None:
+            if (close := getattr(events, "aclose", None)) is not None:
                 await close()
 
     async def _read_to_the_end(self, events: AsyncIterator[RunnerEvent]) -> None:

@@ -1,7 +1,8 @@
 """The part of the W3C trace context that the sidecar reads: the trace, and whether it is sampled."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,6 +35,16 @@ class TraceContext:
         return bool(self.traceparent) and bool(int(self.traceparent[-2:], 16) & SAMPLED)
 
     @property
+    def trace_id(self) -> str:
+        """The trace, in hexadecimal; only of a context that is not empty."""
+        return self.traceparent.split("-")[1]
+
+    @property
+    def span_id(self) -> str:
+        """The parent span, in hexadecimal; only of a context that is not empty."""
+        return self.traceparent.split("-")[2]
+
+    @property
     def headers(self) -> Mapping[str, str]:
         """Return the headers to send, without empty ones."""
         if not self.traceparent:
@@ -45,9 +56,22 @@ class TraceContext:
 
 NO_TRACE: Final = TraceContext()
 
+LOGGED: Final = ContextVar("LOGGED", default=NO_TRACE)
+"""The trace and the span that the log lines of the current task belong to. It is set only if telemetry is on: by the
+interceptors for calls and operations of a lane, and by the spans for the work within them. Tasks inherit it."""
+
 
 def trace_context(traceparent: str, tracestate: str) -> TraceContext:
     """Return the context that a caller sent; a malformed one counts as absent."""
     if not FORM.match(traceparent):
         return NO_TRACE
     return TraceContext(traceparent, tracestate if STATE_FORM.match(tracestate) else "")
+
+
+def trace_of(metadata: Iterable[tuple[str, str | bytes]]) -> TraceContext:
+    """Return the trace of a call as its client sent it. Source: W3C trace context."""
+    found = {TRACEPARENT: "", TRACESTATE: ""}
+    for name, value in metadata:
+        if name in found and isinstance(value, str):
+            found[name] = value
+    return trace_context(found[TRACEPARENT], found[TRACESTATE]) if found[TRACEPARENT] else NO_TRACE

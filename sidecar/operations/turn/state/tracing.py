@@ -54,6 +54,9 @@ class AttemptSpan(Protocol):
     def context(self) -> TraceContext:
         """The context that the sub-agent's host receives as the parent of its own spans."""
 
+    def enter(self) -> None:
+        """Tie the log lines of the current task to this span."""
+
     def ended(self, failure: str, usage: Usage | None) -> None:
         """End the span; `failure` is the name of the reason, empty if the attempt succeeded."""
 

@@ -25,10 +25,11 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from subagents.dispatch.v1 import outcome_pb2 as subagents_dot_dispatch_dot_v1_dot_outcome__pb2
 from subagents.dispatch.v1 import routing_pb2 as subagents_dot_dispatch_dot_v1_dot_routing__pb2
+from subagents.errors.v1 import error_reason_pb2 as subagents_dot_errors_dot_v1_dot_error__reason__pb2
 from subagents.history.v1 import record_pb2 as subagents_dot_history_dot_v1_dot_record__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"subagents/history/v1/history.proto\x12\x14subagents.history.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#subagents/dispatch/v1/outcome.proto\x1a#subagents/dispatch/v1/routing.proto\x1a!subagents/history/v1/record.proto\"\x7f\n\x12ReadEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12/\n\x04view\x18\x03 \x01(\x0e\x32!.subagents.history.v1.EpisodeView\x12\x11\n\tmax_turns\x18\x04 \x01(\x05\"\xc7\x01\n\x13ReadEpisodeResponse\x12\x35\n\x07summary\x18\x01 \x01(\x0b\x32$.subagents.history.v1.EpisodeSummary\x12\x30\n\x05turns\x18\x02 \x03(\x0b\x32!.subagents.history.v1.EpisodeTurn\x12\x16\n\x0eturns_left_out\x18\x03 \x01(\x05\x12/\n\x04size\x18\x04 \x01(\x0b\x32!.subagents.history.v1.EpisodeSize\"w\n\x0e\x45pisodeSummary\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x15\n\rup_to_turn_id\x18\x03 \x01(\t\x12.\n\nwritten_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xa4\x02\n\x0b\x45pisodeTurn\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12,\n\x08\x65nded_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cuser_message\x18\x03 \x01(\t\x12\x11\n\tnarration\x18\x04 \x01(\t\x12\x35\n\x07\x61nswers\x18\x05 \x03(\x0b\x32$.subagents.history.v1.SubAgentAnswer\x12<\n\nreferences\x18\x06 \x03(\x0b\x32(.subagents.history.v1.ComponentReference\x12\x38\n\rtool_messages\x18\x07 \x03(\x0b\x32!.subagents.history.v1.ToolMessage\"Y\n\x0eSubAgentAnswer\x12\x14\n\x0csub_agent_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\r\n\x05\x61sked\x18\x03 \x01(\t\x12\x11\n\tnarration\x18\x04 \x01(\t\"a\n\x12\x43omponentReference\x12\x14\n\x0csub_agent_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08position\x18\x03 \x01(\x05\x12\x15\n\rcomponent_ids\x18\x04 \x03(\t\"\x9b\x01\n\x0bToolMessage\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x14\n\x0csub_agent_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\x10\n\x08position\x18\x04 \x01(\x05\x12\x0c\n\x04name\x18\x05 \x01(\t\x12\x17\n\x0ftool_input_json\x18\x06 \x01(\t\x12\x1b\n\x13\x63omponent_data_json\x18\x07 \x01(\t\"6\n\x0b\x45pisodeSize\x12\x12\n\nturn_count\x18\x01 \x01(\x05\x12\x13\n\x0btoken_count\x18\x02 \x01(\x03\"|\n\x13WriteSummaryRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x15\n\rup_to_turn_id\x18\x04 \x01(\t\x12\x19\n\x11\x65xpected_revision\x18\x05 \x01(\x03\"Y\n\x14WriteSummaryResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12/\n\x04size\x18\x02 \x01(\x0b\x32!.subagents.history.v1.EpisodeSize\"\xc4\x02\n\x10ListTurnsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x12\n\nepisode_id\x18\x03 \x01(\t\x12\x14\n\x0csub_agent_id\x18\x04 \x01(\t\x12.\n\x05state\x18\x05 \x01(\x0e\x32\x1f.subagents.history.v1.TurnState\x12\x11\n\tprincipal\x18\x06 \x01(\t\x12)\n\x05since\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x07outcome\x18\t \x01(\x0e\x32\x1e.subagents.dispatch.v1.Outcome\x12\x15\n\rdefinition_id\x18\n \x01(\t\"\x85\x01\n\x11ListTurnsResponse\x12,\n\x05turns\x18\x01 \x03(\x0b\x32\x1d.subagents.history.v1.TurnRow\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12)\n\x05\x61s_of\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"4\n\x0eGetTurnRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x11\n\tchild_ids\x18\x02 \x03(\t\"\xaa\x03\n\x0fGetTurnResponse\x12+\n\x04turn\x18\x01 \x01(\x0b\x32\x1d.subagents.history.v1.TurnRow\x12:\n\ndispatches\x18\x02 \x03(\x0b\x32&.subagents.history.v1.RecordedDispatch\x12\x35\n\x08\x63hildren\x18\x03 \x03(\x0b\x32#.subagents.history.v1.RecordedChild\x12@\n\x10routing_decision\x18\x04 \x01(\x0b\x32&.subagents.dispatch.v1.RoutingDecision\x12\x11\n\tnarration\x18\x05 \x01(\t\x12<\n\x0c\x63lose_reason\x18\x06 \x01(\x0e\x32&.subagents.dispatch.v1.TurnCloseReason\x12\x16\n\x0etexts_left_out\x18\x07 \x01(\x05\x12\x17\n\x0f\x65vents_left_out\x18\x08 \x01(\x05\x12\x33\n\x06scores\x18\t \x03(\x0b\x32#.subagents.history.v1.RecordedScore\"\xe4\x01\n\x12RecordScoreRequest\x12\x10\n\x08score_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0b\x64ispatch_id\x18\x03 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x04 \x01(\t\x12\x0c\n\x04name\x18\x05 \x01(\t\x12\r\n\x05value\x18\x06 \x01(\x01\x12\r\n\x05label\x18\x07 \x01(\t\x12\x31\n\x06source\x18\x08 \x01(\x0e\x32!.subagents.history.v1.ScoreSource\x12\x13\n\x0b\x65xplanation\x18\t \x01(\t\x12\x11\n\tprincipal\x18\n \x01(\t\"\x83\x01\n\x13RecordScoreResponse\x12\x14\n\x0csub_agent_id\x18\x01 \x01(\t\x12\x15\n\rdefinition_id\x18\x02 \x01(\t\x12\x19\n\x11\x64\x65\x66inition_digest\x18\x03 \x01(\t\x12\x0b\n\x03\x61rm\x18\x04 \x01(\t\x12\x17\n\x0frecorded_before\x18\x05 \x01(\x08\".\n\x08SeenUpTo\x12\x10\n\x08\x63hild_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"T\n\x12WatchEventsRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12-\n\x05\x61\x66ter\x18\x02 \x03(\x0b\x32\x1e.subagents.history.v1.SeenUpTo\"\x8d\x01\n\x13WatchEventsResponse\x12\x35\n\x08\x63hildren\x18\x01 \x03(\x0b\x32#.subagents.history.v1.RecordedChild\x12\x30\n\x06\x65vents\x18\x02 \x03(\x0b\x32 .subagents.history.v1.ChildEvent\x12\r\n\x05\x65nded\x18\x03 \x01(\x08\"<\n\x13ListEpisodesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"\x8e\x01\n\x14ListEpisodesResponse\x12\x32\n\x08\x65pisodes\x18\x01 \x03(\x0b\x32 .subagents.history.v1.EpisodeRow\x12)\n\x05\x61s_of\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"&\n\x13\x45xportReplayRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\"-\n\x14\x45xportReplayResponse\x12\x15\n\rdocument_json\x18\x01 \x01(\t*^\n\x0b\x45pisodeView\x12\x1c\n\x18\x45PISODE_VIEW_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x45PISODE_VIEW_NARRATION\x10\x01\x12\x15\n\x11\x45PISODE_VIEW_FULL\x10\x02\x32\xab\x06\n\x0eHistoryService\x12\x62\n\x0bReadEpisode\x12(.subagents.history.v1.ReadEpisodeRequest\x1a).subagents.history.v1.ReadEpisodeResponse\x12\x65\n\x0cWriteSummary\x12).subagents.history.v1.WriteSummaryRequest\x1a*.subagents.history.v1.WriteSummaryResponse\x12\\\n\tListTurns\x12&.subagents.history.v1.ListTurnsRequest\x1a\'.subagents.history.v1.ListTurnsResponse\x12V\n\x07GetTurn\x12$.subagents.history.v1.GetTurnRequest\x1a%.subagents.history.v1.GetTurnResponse\x12\x64\n\x0bWatchEvents\x12(.subagents.history.v1.WatchEventsRequest\x1a).subagents.history.v1.WatchEventsResponse0\x01\x12\x65\n\x0cListEpisodes\x12).subagents.history.v1.ListEpisodesRequest\x1a*.subagents.history.v1.ListEpisodesResponse\x12g\n\x0c\x45xportReplay\x12).subagents.history.v1.ExportReplayRequest\x1a*.subagents.history.v1.ExportReplayResponse0\x01\x12\x62\n\x0bRecordScore\x12(.subagents.history.v1.RecordScoreRequest\x1a).subagents.history.v1.RecordScoreResponseBO\n\x14subagents.history.v1P\x01Z\x1esubagents/history/v1;historyv1\xaa\x02\x14Subagents.History.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"subagents/history/v1/history.proto\x12\x14subagents.history.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#subagents/dispatch/v1/outcome.proto\x1a#subagents/dispatch/v1/routing.proto\x1a&subagents/errors/v1/error_reason.proto\x1a!subagents/history/v1/record.proto\"\x7f\n\x12ReadEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12/\n\x04view\x18\x03 \x01(\x0e\x32!.subagents.history.v1.EpisodeView\x12\x11\n\tmax_turns\x18\x04 \x01(\x05\"\xc7\x01\n\x13ReadEpisodeResponse\x12\x35\n\x07summary\x18\x01 \x01(\x0b\x32$.subagents.history.v1.EpisodeSummary\x12\x30\n\x05turns\x18\x02 \x03(\x0b\x32!.subagents.history.v1.EpisodeTurn\x12\x16\n\x0eturns_left_out\x18\x03 \x01(\x05\x12/\n\x04size\x18\x04 \x01(\x0b\x32!.subagents.history.v1.EpisodeSize\"w\n\x0e\x45pisodeSummary\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x15\n\rup_to_turn_id\x18\x03 \x01(\t\x12.\n\nwritten_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xa4\x02\n\x0b\x45pisodeTurn\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12,\n\x08\x65nded_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cuser_message\x18\x03 \x01(\t\x12\x11\n\tnarration\x18\x04 \x01(\t\x12\x35\n\x07\x61nswers\x18\x05 \x03(\x0b\x32$.subagents.history.v1.SubAgentAnswer\x12<\n\nreferences\x18\x06 \x03(\x0b\x32(.subagents.history.v1.ComponentReference\x12\x38\n\rtool_messages\x18\x07 \x03(\x0b\x32!.subagents.history.v1.ToolMessage\"Y\n\x0eSubAgentAnswer\x12\x14\n\x0csub_agent_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\r\n\x05\x61sked\x18\x03 \x01(\t\x12\x11\n\tnarration\x18\x04 \x01(\t\"a\n\x12\x43omponentReference\x12\x14\n\x0csub_agent_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08position\x18\x03 \x01(\x05\x12\x15\n\rcomponent_ids\x18\x04 \x03(\t\"\x9b\x01\n\x0bToolMessage\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x14\n\x0csub_agent_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\x10\n\x08position\x18\x04 \x01(\x05\x12\x0c\n\x04name\x18\x05 \x01(\t\x12\x17\n\x0ftool_input_json\x18\x06 \x01(\t\x12\x1b\n\x13\x63omponent_data_json\x18\x07 \x01(\t\"6\n\x0b\x45pisodeSize\x12\x12\n\nturn_count\x18\x01 \x01(\x05\x12\x13\n\x0btoken_count\x18\x02 \x01(\x03\"|\n\x13WriteSummaryRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x15\n\rup_to_turn_id\x18\x04 \x01(\t\x12\x19\n\x11\x65xpected_revision\x18\x05 \x01(\x03\"Y\n\x14WriteSummaryResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12/\n\x04size\x18\x02 \x01(\x0b\x32!.subagents.history.v1.EpisodeSize\"\xf6\x02\n\x10ListTurnsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x12\n\nepisode_id\x18\x03 \x01(\t\x12\x14\n\x0csub_agent_id\x18\x04 \x01(\t\x12.\n\x05state\x18\x05 \x01(\x0e\x32\x1f.subagents.history.v1.TurnState\x12\x11\n\tprincipal\x18\x06 \x01(\t\x12)\n\x05since\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x07outcome\x18\t \x01(\x0e\x32\x1e.subagents.dispatch.v1.Outcome\x12\x15\n\rdefinition_id\x18\n \x01(\t\x12\x30\n\x06reason\x18\x0b \x01(\x0e\x32 .subagents.errors.v1.ErrorReason\"\x85\x01\n\x11ListTurnsResponse\x12,\n\x05turns\x18\x01 \x03(\x0b\x32\x1d.subagents.history.v1.TurnRow\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12)\n\x05\x61s_of\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"4\n\x0eGetTurnRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x11\n\tchild_ids\x18\x02 \x03(\t\"\xaa\x03\n\x0fGetTurnResponse\x12+\n\x04turn\x18\x01 \x01(\x0b\x32\x1d.subagents.history.v1.TurnRow\x12:\n\ndispatches\x18\x02 \x03(\x0b\x32&.subagents.history.v1.RecordedDispatch\x12\x35\n\x08\x63hildren\x18\x03 \x03(\x0b\x32#.subagents.history.v1.RecordedChild\x12@\n\x10routing_decision\x18\x04 \x01(\x0b\x32&.subagents.dispatch.v1.RoutingDecision\x12\x11\n\tnarration\x18\x05 \x01(\t\x12<\n\x0c\x63lose_reason\x18\x06 \x01(\x0e\x32&.subagents.dispatch.v1.TurnCloseReason\x12\x16\n\x0etexts_left_out\x18\x07 \x01(\x05\x12\x17\n\x0f\x65vents_left_out\x18\x08 \x01(\x05\x12\x33\n\x06scores\x18\t \x03(\x0b\x32#.subagents.history.v1.RecordedScore\"\xe4\x01\n\x12RecordScoreRequest\x12\x10\n\x08score_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0b\x64ispatch_id\x18\x03 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x04 \x01(\t\x12\x0c\n\x04name\x18\x05 \x01(\t\x12\r\n\x05value\x18\x06 \x01(\x01\x12\r\n\x05label\x18\x07 \x01(\t\x12\x31\n\x06source\x18\x08 \x01(\x0e\x32!.subagents.history.v1.ScoreSource\x12\x13\n\x0b\x65xplanation\x18\t \x01(\t\x12\x11\n\tprincipal\x18\n \x01(\t\"\x83\x01\n\x13RecordScoreResponse\x12\x14\n\x0csub_agent_id\x18\x01 \x01(\t\x12\x15\n\rdefinition_id\x18\x02 \x01(\t\x12\x19\n\x11\x64\x65\x66inition_digest\x18\x03 \x01(\t\x12\x0b\n\x03\x61rm\x18\x04 \x01(\t\x12\x17\n\x0frecorded_before\x18\x05 \x01(\x08\".\n\x08SeenUpTo\x12\x10\n\x08\x63hild_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"T\n\x12WatchEventsRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12-\n\x05\x61\x66ter\x18\x02 \x03(\x0b\x32\x1e.subagents.history.v1.SeenUpTo\"\x8d\x01\n\x13WatchEventsResponse\x12\x35\n\x08\x63hildren\x18\x01 \x03(\x0b\x32#.subagents.history.v1.RecordedChild\x12\x30\n\x06\x65vents\x18\x02 \x03(\x0b\x32 .subagents.history.v1.ChildEvent\x12\r\n\x05\x65nded\x18\x03 \x01(\x08\"<\n\x13ListEpisodesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"\x8e\x01\n\x14ListEpisodesResponse\x12\x32\n\x08\x65pisodes\x18\x01 \x03(\x0b\x32 .subagents.history.v1.EpisodeRow\x12)\n\x05\x61s_of\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"&\n\x13\x45xportReplayRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\"-\n\x14\x45xportReplayResponse\x12\x15\n\rdocument_json\x18\x01 \x01(\t*^\n\x0b\x45pisodeView\x12\x1c\n\x18\x45PISODE_VIEW_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x45PISODE_VIEW_NARRATION\x10\x01\x12\x15\n\x11\x45PISODE_VIEW_FULL\x10\x02\x32\xab\x06\n\x0eHistoryService\x12\x62\n\x0bReadEpisode\x12(.subagents.history.v1.ReadEpisodeRequest\x1a).subagents.history.v1.ReadEpisodeResponse\x12\x65\n\x0cWriteSummary\x12).subagents.history.v1.WriteSummaryRequest\x1a*.subagents.history.v1.WriteSummaryResponse\x12\\\n\tListTurns\x12&.subagents.history.v1.ListTurnsRequest\x1a\'.subagents.history.v1.ListTurnsResponse\x12V\n\x07GetTurn\x12$.subagents.history.v1.GetTurnRequest\x1a%.subagents.history.v1.GetTurnResponse\x12\x64\n\x0bWatchEvents\x12(.subagents.history.v1.WatchEventsRequest\x1a).subagents.history.v1.WatchEventsResponse0\x01\x12\x65\n\x0cListEpisodes\x12).subagents.history.v1.ListEpisodesRequest\x1a*.subagents.history.v1.ListEpisodesResponse\x12g\n\x0c\x45xportReplay\x12).subagents.history.v1.ExportReplayRequest\x1a*.subagents.history.v1.ExportReplayResponse0\x01\x12\x62\n\x0bRecordScore\x12(.subagents.history.v1.RecordScoreRequest\x1a).subagents.history.v1.RecordScoreResponseBO\n\x14subagents.history.v1P\x01Z\x1esubagents/history/v1;historyv1\xaa\x02\x14Subagents.History.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,54 +37,54 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'subagents.history.v1.histor
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\024subagents.history.v1P\001Z\036subagents/history/v1;historyv1\252\002\024Subagents.History.V1'
-  _globals['_EPISODEVIEW']._serialized_start=3453
-  _globals['_EPISODEVIEW']._serialized_end=3547
-  _globals['_READEPISODEREQUEST']._serialized_start=202
-  _globals['_READEPISODEREQUEST']._serialized_end=329
-  _globals['_READEPISODERESPONSE']._serialized_start=332
-  _globals['_READEPISODERESPONSE']._serialized_end=531
-  _globals['_EPISODESUMMARY']._serialized_start=533
-  _globals['_EPISODESUMMARY']._serialized_end=652
-  _globals['_EPISODETURN']._serialized_start=655
-  _globals['_EPISODETURN']._serialized_end=947
-  _globals['_SUBAGENTANSWER']._serialized_start=949
-  _globals['_SUBAGENTANSWER']._serialized_end=1038
-  _globals['_COMPONENTREFERENCE']._serialized_start=1040
-  _globals['_COMPONENTREFERENCE']._serialized_end=1137
-  _globals['_TOOLMESSAGE']._serialized_start=1140
-  _globals['_TOOLMESSAGE']._serialized_end=1295
-  _globals['_EPISODESIZE']._serialized_start=1297
-  _globals['_EPISODESIZE']._serialized_end=1351
-  _globals['_WRITESUMMARYREQUEST']._serialized_start=1353
-  _globals['_WRITESUMMARYREQUEST']._serialized_end=1477
-  _globals['_WRITESUMMARYRESPONSE']._serialized_start=1479
-  _globals['_WRITESUMMARYRESPONSE']._serialized_end=1568
-  _globals['_LISTTURNSREQUEST']._serialized_start=1571
-  _globals['_LISTTURNSREQUEST']._serialized_end=1895
-  _globals['_LISTTURNSRESPONSE']._serialized_start=1898
-  _globals['_LISTTURNSRESPONSE']._serialized_end=2031
-  _globals['_GETTURNREQUEST']._serialized_start=2033
-  _globals['_GETTURNREQUEST']._serialized_end=2085
-  _globals['_GETTURNRESPONSE']._serialized_start=2088
-  _globals['_GETTURNRESPONSE']._serialized_end=2514
-  _globals['_RECORDSCOREREQUEST']._serialized_start=2517
-  _globals['_RECORDSCOREREQUEST']._serialized_end=2745
-  _globals['_RECORDSCORERESPONSE']._serialized_start=2748
-  _globals['_RECORDSCORERESPONSE']._serialized_end=2879
-  _globals['_SEENUPTO']._serialized_start=2881
-  _globals['_SEENUPTO']._serialized_end=2927
-  _globals['_WATCHEVENTSREQUEST']._serialized_start=2929
-  _globals['_WATCHEVENTSREQUEST']._serialized_end=3013
-  _globals['_WATCHEVENTSRESPONSE']._serialized_start=3016
-  _globals['_WATCHEVENTSRESPONSE']._serialized_end=3157
-  _globals['_LISTEPISODESREQUEST']._serialized_start=3159
-  _globals['_LISTEPISODESREQUEST']._serialized_end=3219
-  _globals['_LISTEPISODESRESPONSE']._serialized_start=3222
-  _globals['_LISTEPISODESRESPONSE']._serialized_end=3364
-  _globals['_EXPORTREPLAYREQUEST']._serialized_start=3366
-  _globals['_EXPORTREPLAYREQUEST']._serialized_end=3404
-  _globals['_EXPORTREPLAYRESPONSE']._serialized_start=3406
-  _globals['_EXPORTREPLAYRESPONSE']._serialized_end=3451
-  _globals['_HISTORYSERVICE']._serialized_start=3550
-  _globals['_HISTORYSERVICE']._serialized_end=4361
+  _globals['_EPISODEVIEW']._serialized_start=3543
+  _globals['_EPISODEVIEW']._serialized_end=3637
+  _globals['_READEPISODEREQUEST']._serialized_start=242
+  _globals['_READEPISODEREQUEST']._serialized_end=369
+  _globals['_READEPISODERESPONSE']._serialized_start=372
+  _globals['_READEPISODERESPONSE']._serialized_end=571
+  _globals['_EPISODESUMMARY']._serialized_start=573
+  _globals['_EPISODESUMMARY']._serialized_end=692
+  _globals['_EPISODETURN']._serialized_start=695
+  _globals['_EPISODETURN']._serialized_end=987
+  _globals['_SUBAGENTANSWER']._serialized_start=989
+  _globals['_SUBAGENTANSWER']._serialized_end=1078
+  _globals['_COMPONENTREFERENCE']._serialized_start=1080
+  _globals['_COMPONENTREFERENCE']._serialized_end=1177
+  _globals['_TOOLMESSAGE']._serialized_start=1180
+  _globals['_TOOLMESSAGE']._serialized_end=1335
+  _globals['_EPISODESIZE']._serialized_start=1337
+  _globals['_EPISODESIZE']._serialized_end=1391
+  _globals['_WRITESUMMARYREQUEST']._serialized_start=1393
+  _globals['_WRITESUMMARYREQUEST']._serialized_end=1517
+  _globals['_WRITESUMMARYRESPONSE']._serialized_start=1519
+  _globals['_WRITESUMMARYRESPONSE']._serialized_end=1608
+  _globals['_LISTTURNSREQUEST']._serialized_start=1611
+  _globals['_LISTTURNSREQUEST']._serialized_end=1985
+  _globals['_LISTTURNSRESPONSE']._serialized_start=1988
+  _globals['_LISTTURNSRESPONSE']._serialized_end=2121
+  _globals['_GETTURNREQUEST']._serialized_start=2123
+  _globals['_GETTURNREQUEST']._serialized_end=2175
+  _globals['_GETTURNRESPONSE']._serialized_start=2178
+  _globals['_GETTURNRESPONSE']._serialized_end=2604
+  _globals['_RECORDSCOREREQUEST']._serialized_start=2607
+  _globals['_RECORDSCOREREQUEST']._serialized_end=2835
+  _globals['_RECORDSCORERESPONSE']._serialized_start=2838
+  _globals['_RECORDSCORERESPONSE']._serialized_end=2969
+  _globals['_SEENUPTO']._serialized_start=2971
+  _globals['_SEENUPTO']._serialized_end=3017
+  _globals['_WATCHEVENTSREQUEST']._serialized_start=3019
+  _globals['_WATCHEVENTSREQUEST']._serialized_end=3103
+  _globals['_WATCHEVENTSRESPONSE']._serialized_start=3106
+  _globals['_WATCHEVENTSRESPONSE']._serialized_end=3247
+  _globals['_LISTEPISODESREQUEST']._serialized_start=3249
+  _globals['_LISTEPISODESREQUEST']._serialized_end=3309
+  _globals['_LISTEPISODESRESPONSE']._serialized_start=3312
+  _globals['_LISTEPISODESRESPONSE']._serialized_end=3454
+  _globals['_EXPORTREPLAYREQUEST']._serialized_start=3456
+  _globals['_EXPORTREPLAYREQUEST']._serialized_end=3494
+  _globals['_EXPORTREPLAYRESPONSE']._serialized_start=3496
+  _globals['_EXPORTREPLAYRESPONSE']._serialized_end=3541
+  _globals['_HISTORYSERVICE']._serialized_start=3640
+  _globals['_HISTORYSERVICE']._serialized_end=4451
 # @@protoc_insertion_point(module_scope)

@@ -3,6 +3,7 @@ import datetime
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from subagents.dispatch.v1 import outcome_pb2 as _outcome_pb2
 from subagents.dispatch.v1 import routing_pb2 as _routing_pb2
+from subagents.errors.v1 import error_reason_pb2 as _error_reason_pb2
 from subagents.history.v1 import record_pb2 as _record_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -149,7 +150,7 @@ class WriteSummaryResponse(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., size: _Optional[_Union[EpisodeSize, _Mapping]] = ...) -> None: ...
 
 class ListTurnsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "episode_id", "sub_agent_id", "state", "principal", "since", "until", "outcome", "definition_id")
+    __slots__ = ("page_size", "page_token", "episode_id", "sub_agent_id", "state", "principal", "since", "until", "outcome", "definition_id", "reason")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -160,6 +161,7 @@ class ListTurnsRequest(_message.Message):
     UNTIL_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     episode_id: str
@@ -170,7 +172,8 @@ class ListTurnsRequest(_message.Message):
     until: _timestamp_pb2.Timestamp
     outcome: _outcome_pb2.Outcome
     definition_id: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., episode_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., state: _Optional[_Union[_record_pb2.TurnState, str]] = ..., principal: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ..., definition_id: _Optional[str] = ...) -> None: ...
+    reason: _error_reason_pb2.ErrorReason
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., episode_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., state: _Optional[_Union[_record_pb2.TurnState, str]] = ..., principal: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ..., definition_id: _Optional[str] = ..., reason: _Optional[_Union[_error_reason_pb2.ErrorReason, str]] = ...) -> None: ...
 
 class ListTurnsResponse(_message.Message):
     __slots__ = ("turns", "next_page_token", "as_of")

@@ -1,0 +1,123 @@
+"""Connectors and runners of installed plugins, which are made while turns are served: no call waits for a factory."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Final, Generic, TypeVar
+
+from sidecar.adapters.plugin_threads.thread import PluginThread, closed_in
+from sidecar.core.faults import Fault
+from sidecar.policy.problems import PluginProblem
+from sidecar.policy.protocols import (
+    Connector,
+    EnricherCall,
+    EnricherRefused,
+    EnricherReply,
+    RefusalKind,
+    Runner,
+    RunnerError,
+    RunnerEvent,
+    RunRequest,
+)
+
+Made = TypeVar("Made")
+EVENTS_AHEAD: Final = 16
+"""Events of a runner that may wait in the event loop until they are read."""
+
+
+class _Later(Generic[Made]):
+    """An object that is made in its thread; no caller waits for that, and turns are served meanwhile.
+
+    Args:
+        thread: makes and uses the object.
+        make: makes it. What it raises is kept for the calls.
+    """
+
+    def __init__(self, thread: PluginThread, make: Callable[[], Made]) -> None:
+        self._thread = thread
+        self._make = make
+        self._made: Made | None = None
+        self._problem: PluginProblem | None = None
+        thread.post(self._begin)
+
+    async def close(self) -> None:
+        """Close the object, if it was made, and end its thread."""
+        await closed_in(self._thread, lambda: self._made)
+
+    def _begin(self) -> None:
+        try:
+            self._made = self._make()
+        except PluginProblem as problem:
+            self._problem = problem
+
+    def _there(self) -> Made:
+        """Return the object. Raises `PluginProblem`. Only for the thread, which has made it before any call."""
+        if self._made is None:
+            raise self._problem or PluginProblem("it is not made", where=self._thread.name, remedy="look into the log")
+        return self._made
+
+
+class IsolatedConnector(_Later[Connector]):
+    """A connector.
+
+    Attributes:
+        needs_user_token: as the descriptor says.
+    """
+
+    def __init__(self, thread: PluginThread, make: Callable[[], Connector], *, needs_user_token: bool) -> None:
+        super().__init__(thread, make)
+        self.needs_user_token = needs_user_token
+
+    async def enrich(self, call: EnricherCall) -> EnricherReply:
+        """Send one request."""
+        try:
+            return await self._thread.call(lambda: self._there().enrich(call))
+        except PluginProblem as problem:
+            return EnricherRefused(RefusalKind.UNAVAILABLE, Fault("", remedy=problem.remedy))
+
+
+class IsolatedRunner(_Later[Runner]):
+    """A runner.
+
+    Attributes:
+        target: that of the definition, or the runner's name: the runner is not asked, since it may block.
+    """
+
+    def __init__(self, thread: PluginThread, make: Callable[[], Runner], target: str) -> None:
+        super().__init__(thread, make)
+        self.target = target
+
+    async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
+        """Execute one attempt: the thread reads the runner's events, and runs ahead of the reader by a few.
+
+        Raises:
+            RunnerError: as the runner's, or the runner could not be made.
+        """
+        here, events = asyncio.get_running_loop(), asyncio.Queue[RunnerEvent | None]()
+        room = asyncio.Semaphore(EVENTS_AHEAD)
+
+        async def read() -> None:
+            stream = self._there().run(request)
+            try:
+                async for event in stream:
+                    await room.acquire()
+                    here.call_soon_threadsafe(events.put_nowait, event)
+            finally:
+                close = getattr(stream, "aclose", None)
+                if close is not None:
+                    await close()
+
+        reading = asyncio.ensure_future(self._thread.call(read))
+        reading.add_done_callback(lambda _: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+                self._thread.post(room.release)
+            await reading
+        except PluginProblem as problem:
+            fault = Fault(self.target, self.target, remedy=problem.remedy)
+            raise RunnerError(problem.what, unreachable=True, fault=fault) from None
+        finally:
+            reading.cancel()
+            await asyncio.wait((reading,))  # so that an abandoned attempt counts until the runner has ended
+            if not reading.cancelled():
+                reading.exception()  # marks it as retrieved: the attempt may have ended before

@@ -1,0 +1,206 @@
+"""A thread with an event loop of its own: the place where one instance of a plugin lives.
+
+The factory and the methods of the instance run there. A call that blocks its thread therefore holds up this instance
+and nothing else, as long as it releases the interpreter lock: `time.sleep`, files and sockets do, pure Python code
+shares the lock, and C code that keeps it stops every thread of the process.
+
+A blocked thread cannot be ended. It is a daemon thread, so that the process can end without it.
+"""
+
+import asyncio
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Struct
+
+from sidecar.operations.blocked_stack import holder_of
+from sidecar.operations.first_result import FirstResult
+
+Answer = TypeVar("Answer")
+OnProblem = Callable[[str, str], None]
+"""Receives a problem: the kind of anomaly, and the details."""
+
+BLOCKED_AFTER: Final = 1.0
+END_SECONDS: Final = 1.0
+"""Seconds that the remaining tasks of a stopped thread get to end."""
+
+
+class PluginThread:
+    """Runs coroutines and functions in a thread, on behalf of the event loop that asks.
+
+    Args:
+        name: of the instance, for operators.
+        on_problem: receives the report that the thread is blocked. Called in the loop that asks.
+        report_after: seconds without a reaction to a cancellation after which the thread is reported as blocked.
+
+    Attributes:
+        users: the objects that live in the thread; it ends when the last one has left.
+    """
+
+    def __init__(self, name: str, on_problem: OnProblem, report_after: float = BLOCKED_AFTER) -> None:
+        self.name = name
+        self.users = 0
+        self._on_problem = on_problem
+        self._report_after = report_after
+        self._loop = asyncio.SelectorEventLoop()
+        self._late: threading.Event | None = None
+        self._reported: _Call[Any] | None = None
+        self._thread = threading.Thread(target=self._run, name=f"plugin {name}", daemon=True)
+        self._thread.start()
+
+    async def call(self, work: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Run a coroutine in the thread; return its result, or raise what it raises.
+
+        If this call is cancelled, it cancels the coroutine and waits for its end: the code that limits this call sees
+        that the plugin still works, and abandons the call. A second cancellation ends the waiting.
+
+        Args:
+            work: begins the work, in the thread and in the context of this call.
+        """
+        call = _Call(self._loop, work)
+        self._loop.call_soon_threadsafe(call.begin)
+        try:
+            end = await call.ending.wait()
+        except asyncio.CancelledError:
+            self.post(call.cancel)
+            timer = asyncio.get_running_loop().call_later(self._report_after, self._look_at, call)
+            try:
+                await call.ending.wait()
+            finally:
+                timer.cancel()
+            raise
+        return end.result()
+
+    def now(self, work: Callable[[], Answer], seconds: float) -> Answer:
+        """Run a function in the thread while this thread waits; return its result, or raise what it raises.
+
+        Raises:
+            TimeoutError: no answer in time, or an earlier one is still missing, which is not waited for again.
+        """
+        if self._late is not None and not self._late.is_set():
+            raise TimeoutError(f"{self.name} has not returned from an earlier call")
+        ended = threading.Event()
+        ends: list[_End[Answer]] = []
+
+        def there() -> None:
+            try:
+                ends.append(_End(work()))
+            except BaseException as error:  # noqa: BLE001  boundary to a plugin; it is raised in the other thread
+                ends.append(_End(None, error))
+            ended.set()
+
+        self._loop.call_soon_threadsafe(there)
+        if not ended.wait(seconds):
+            self._late = ended
+            raise TimeoutError(f"{self.name} has not returned within {seconds:g} s")
+        (end,) = ends
+        return end.result()
+
+    def post(self, callback: Callable[[], object]) -> None:
+        """Call a function in the thread, unless it has ended."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback)
+
+    def leave(self) -> None:
+        """Let an object go. After the last one the thread ends, as soon as it is not blocked."""
+        self.users -= 1
+        if self.users <= 0:
+            self.post(self._loop.stop)
+
+    def _look_at(self, call: "_Call[Any]") -> None:
+        reported = self._reported
+        if call.heard or (reported is not None and not reported.heard):
+            return
+        self._reported = call
+        frame = holder_of(sys._current_frames().get(self._thread.ident or 0), {}).frame  # noqa: SLF001  the documented way
+        self._on_problem(
+            "plugin_blocked", f"{self.name} blocks its thread at {frame}; until it returns, its calls fail and no other"
+        )
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._loop.run_forever()
+            except BaseException:  # noqa: BLE001, S112  SystemExit in a plugin's task; its loop must go on
+                continue
+            break
+        with suppress(BaseException):
+            self._end()
+
+    def _end(self) -> None:
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        if left:
+            self._loop.run_until_complete(asyncio.wait(left, timeout=END_SECONDS))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+
+class _End(Struct, Generic[Answer], frozen=True):
+    """How a call ended. An exception is carried as a value, since some of them would end a task or a loop."""
+
+    answer: Any
+    error: BaseException | None = None
+
+    def result(self) -> Answer:
+        """Return the answer, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        answer: Answer = self.answer
+        return answer
+
+
+class _Call(Generic[Answer]):
+    """One call. Its methods but the constructor run in the thread of the plugin.
+
+    Attributes:
+        ending: settles in the loop that asked.
+        heard: the thread has carried the cancellation out.
+    """
+
+    def __init__(self, there: asyncio.AbstractEventLoop, work: Callable[[], Awaitable[Answer]]) -> None:
+        self.ending: FirstResult[_End[Answer]] = FirstResult()
+        self.heard = False
+        self._here = asyncio.get_running_loop()
+        self._there = there
+        self._work = work
+        self._task: asyncio.Task[_End[Answer]] | None = None
+
+    def begin(self) -> None:
+        self._task = self._there.create_task(self._carried_out())
+        self._task.add_done_callback(self._report)
+
+    def cancel(self) -> None:
+        self.heard = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _carried_out(self) -> _End[Answer]:
+        try:
+            return _End(await self._work())
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001  boundary to a plugin: SystemExit would end the loop
+            return _End(None, error)
+
+    def _report(self, task: "asyncio.Task[_End[Answer]]") -> None:
+        end: _End[Answer] = _End(None, asyncio.CancelledError()) if task.cancelled() else task.result()
+        with suppress(RuntimeError):  # the loop that asked is closed
+            self._here.call_soon_threadsafe(self.ending.settle, end)
+
+
+async def closed_in(thread: PluginThread, made: Callable[[], Any]) -> None:
+    """Close an object in its thread, if there is one, and let the thread go."""
+
+    async def close() -> None:
+        if (found := made()) is not None:
+            await found.close()
+
+    try:
+        await thread.call(close)
+    finally:
+        thread.leave()
