@@ -174,9 +174,10 @@ class Life:
                 answer = QuestionAnswered(child.dispatch_id, step, TurnId("turn-2"), DispatchId("dispatch-9"), 0)
                 self.add(answer, Texts())
                 break
-        dispatch_id, dispatch = self._aside.choice([*self.head.dispatches.items(), (None, None)])
-        places = () if dispatch is None else range(dispatch.calls)
-        for place in places:
+        if not self.head.dispatches:
+            return
+        dispatch_id, dispatch = self._aside.choice([*self.head.dispatches.items()])
+        for place in range(dispatch.calls):
             if dispatch.settled[0] >> place & 1:
                 score_id, value = f"score-{len(self.facts)}", self._aside.random()
                 score = ScoreRecorded(dispatch_id, place, score_id, "helpful", value, ScoreSource.JUDGE)
