@@ -8,8 +8,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
 from sidecar.cli.serve import serve_alone
 
@@ -35,6 +37,22 @@ if TYPE_CHECKING:
     from sidecar.settings import Settings
 
 
+ASYNCIO_PART: Final = "grpc.aio"
+
+
+class DeferredModule(ModuleType):
+    """Stands for a module until something of it is used; then the module takes its place.
+
+    The last step of `import grpc` imports `grpc.aio`. That is a tenth of what a command costs, and few commands use it.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        """Load the module, and return something of it."""
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(import_module(self.__name__), name)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Run the command line; does not return."""
     code = serve_alone(arguments, _read_settings, _serve, sys.stderr)
@@ -42,6 +60,8 @@ def main(arguments: Sequence[str]) -> None:
         sys.exit(code)
     from sidecar.cli.app import Commands, make_app  # noqa: PLC0415  typer, and what it needs
 
+    if "grpc" not in sys.modules:
+        sys.modules[ASYNCIO_PART] = DeferredModule(ASYNCIO_PART)
     commands = Commands(
         read_settings=_read_settings,
         serve=_serve,

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.command_line import ASYNCIO_PART
+
 ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.system
@@ -72,10 +74,7 @@ from sidecar.entry import main
 main()
 """
 COMMON = "annotated_doc msgspec shellingham subagents_errors typer typing_extensions"
-READING = (
-    "annotated_doc cython_runtime google grpc grpc_health grpc_reflection grpc_tools shellingham subagents "
-    "typer typing_extensions"
-)
+READING = "annotated_doc cython_runtime google grpc grpc_health grpc_reflection grpc_tools shellingham subagents typer"
 CALLING = f"{COMMON} {READING}"
 CHECKING = f"{COMMON} cython_runtime jsonschema_rs yaml"
 DRAWN = "annotated_doc attr markdown_it mdurl pygments rich shellingham typer"
@@ -91,15 +90,15 @@ LOADS = {
     "subagent list --target unix:/nowhere": (28, READING),
     "subagent ramp shop 5 --reason x --target unix:/nowhere": (55, CALLING),
     "subagent kill shop --reason x --target unix:/nowhere": (38, READING),
-    "subagent decommission list --target unix:/nowhere": (45, f"{READING} msgspec"),
+    "subagent decommission list --target unix:/nowhere": (45, f"{READING} msgspec typing_extensions"),
     "end-turn x --reason y --target unix:/nowhere": (36, READING),
     "score t d c --name x --value 1 --target unix:/nowhere": (31, READING),
     "status --target unix:/nowhere": (36, READING),
     "drain --reason x --target unix:/nowhere": (36, READING),
     "subagent show shop --target unix:/nowhere": (28, READING),
     "completion bash": (9, "annotated_doc shellingham typer"),
-    "turns --target unix:/nowhere": (17, f"{READING} grpc_status msgspec"),
-    "turn x --target unix:/nowhere": (24, f"{CALLING} grpc_status"),
+    "turns --target unix:/nowhere": (18, f"{READING} msgspec typing_extensions"),
+    "turn x --target unix:/nowhere": (25, CALLING),
     "replay x --config /nowhere": (44, COMMON),
     "history export x --principal y --config /nowhere": (47, COMMON),
     "migrate --config /nowhere": (45, COMMON),
@@ -119,8 +118,29 @@ def test_a_command_loads_what_it_needs_and_little_else(command: str) -> None:
     """Importing is most of what a command costs. None loads pydantic, and only help and terminals need rich."""
     program = [sys.executable, "-c", LOADED, *command.split()]
     done = subprocess.run(program, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
-    loaded = {name: name.split(".")[0] for name in json.loads(done.stderr.splitlines()[-1])}
+    names = set(json.loads(done.stderr.splitlines()[-1])) - {ASYNCIO_PART}  # what stands in its place is of this module
+    loaded = {name: name.split(".")[0] for name in names}
     own, packages = LOADS[command]
+    assert not [name for name in loaded if name.startswith("grpc.aio.")]
     others = {top for top in loaded.values() if top not in {"sidecar", "__main__"} and not top.startswith(OF_PYTHON)}
     assert others - sys.stdlib_module_names <= set(packages.split())
     assert len([top for top in loaded.values() if top == "sidecar"]) <= own
+
+
+DEFERRED = """
+import sys
+from sidecar.command_line import ASYNCIO_PART, DeferredModule
+stub = sys.modules[ASYNCIO_PART] = DeferredModule(ASYNCIO_PART)
+import grpc
+early = [name for name in sys.modules if name.startswith("grpc.aio.")]
+channel = grpc.aio.insecure_channel
+from grpc.aio import AioRpcError
+print(early, channel.__module__, AioRpcError.__module__, sys.modules[ASYNCIO_PART] is grpc.aio is not stub)
+"""
+
+
+def test_the_part_of_grpc_for_asyncio_is_there_once_a_command_uses_it() -> None:
+    """As an attribute and in an import; until then nothing of it is loaded."""
+    program = [sys.executable, "-c", DEFERRED]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=30, check=False, cwd=ROOT)
+    assert done.stdout == "[] grpc.aio._channel grpc.aio._call True\n", done.stderr

@@ -195,8 +195,10 @@ def _metadata(where: SidecarAddress) -> Sequence[tuple[str, str]]:
 
 def _problem(error: Any, where: SidecarAddress) -> RecordUnavailable:
     """Translate a failed call into an error for the operator; a call's `grpc.RpcError` is a `grpc.Call`, too."""
+    from sidecar.cli.grpc_errors import error_info  # noqa: PLC0415  only a call that has failed needs it
+
     code: grpc.StatusCode = error.code()
-    said, reason = error.details() or "", _reason(error)
+    said, reason = error.details() or "", error_info(error).reason
     if code is grpc.StatusCode.UNAVAILABLE and not reason:
         return RecordUnavailable(f"no sidecar answers at {where.target}: {HOW_TO_FIND}", RecordExit.UNAVAILABLE)
     if code is grpc.StatusCode.UNIMPLEMENTED:
@@ -217,16 +219,3 @@ def _problem(error: Any, where: SidecarAddress) -> RecordUnavailable:
         grpc.StatusCode.PERMISSION_DENIED: RecordExit.NOT_ALLOWED,
     }.get(code, RecordExit.INTERNAL)
     return RecordUnavailable(f"the sidecar at {where.target}: {said} ({reason or code.name})", exit_code, reason)
-
-
-def _reason(error: Any) -> str:
-    from google.rpc.error_details_pb2 import ErrorInfo  # noqa: PLC0415  only a call that has failed needs it
-    from grpc_status import rpc_status  # noqa: PLC0415  the same holds
-
-    status = rpc_status.from_call(error)
-    info = ErrorInfo()
-    details: Sequence[Any] = status.details if status else ()
-    for detail in details:
-        if detail.Unpack(info):
-            return info.reason
-    return ""

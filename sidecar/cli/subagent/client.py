@@ -1,26 +1,28 @@
 """Calls a running sidecar's `LifecycleService` and `AdminService`, over its operator listener, with a role token."""
 
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import IntEnum, unique
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import grpc
 from google.protobuf.message import Message
 
 from sidecar.cli.subagent.advice import HOW_TO_MINT, advice_for
 from subagents.lifecycle.v1 import reading_pb2 as pb
-from subagents.lifecycle.v1.lifecycle_pb2_grpc import LifecycleServiceStub
-
-if TYPE_CHECKING:
-    from google.rpc.error_details_pb2 import ErrorInfo
 
 ROLE_TOKEN_KEY: Final = "x-subagents-role-token"  # noqa: S105  the name of the header, not a secret
+SERVICES: Final = {
+    "subagents.lifecycle.v1": "LifecycleService",
+    "subagents.admin.v1": "AdminService",
+    "subagents.history.v1": "HistoryService",
+}
+"""By the package of their requests."""
 READING: Final = 10.0
 """Seconds for a read."""
 STEPPING: Final = 120.0
@@ -104,8 +106,6 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         check_target(target, where.tls)
         self._metadata = ((ROLE_TOKEN_KEY, where.token),)
         self._channel = _channel(target, where.tls)
-        make_stub: Any = LifecycleServiceStub  # typed for asyncio only; works for both
-        self._stub = make_stub(self._channel)
 
     def __enter__(self) -> Self:
         """Connect when first needed."""
@@ -132,10 +132,8 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
 
     def begin(self, method: str, request: Message, seconds: float) -> Any:
         """Send a request and return the call for `answer_of` without waiting."""
-        stub = self._stub
-        if not hasattr(stub, method):
-            stub = self._history if method == "RecordScore" else self._admin
-        return getattr(stub, method).future(request, timeout=seconds, metadata=self._metadata)
+        asked = _method(self._channel.unary_unary, method, request)
+        return asked.future(request, timeout=seconds, metadata=self._metadata)
 
     def answer_of(self, call: Any, name: str = "") -> Any:
         """Wait for the answer of a call that `begin` returned."""
@@ -143,20 +141,6 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
             return call.result()
         except grpc.RpcError as error:
             raise problem_of(error, self.target, name) from None
-
-    @cached_property
-    def _admin(self) -> Any:
-        from subagents.admin.v1.admin_pb2_grpc import AdminServiceStub  # noqa: PLC0415  most commands do not need it
-
-        make_stub: Any = AdminServiceStub  # as above
-        return make_stub(self._channel)
-
-    @cached_property
-    def _history(self) -> Any:
-        from subagents.history.v1.history_pb2_grpc import HistoryServiceStub  # noqa: PLC0415  the same holds
-
-        make_stub: Any = HistoryServiceStub  # as above
-        return make_stub(self._channel)
 
     def rollouts(self) -> pb.ListRolloutsResponse:
         """Return all rollouts. While the store is unavailable: what this replica serves, with `replica_view` set."""
@@ -173,7 +157,8 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
     def audit(self, request: pb.WatchAuditRequest) -> Iterator[Sequence[Any]]:
         """Yield rows of the audit in batches as they arrive."""
         try:
-            for message in self._stub.WatchAudit(request, metadata=self._metadata):
+            watched = _method(self._channel.unary_stream, "WatchAudit", request)
+            for message in watched(request, metadata=self._metadata):
                 yield message.rows
         except grpc.RpcError as error:
             raise problem_of(error, self.target, request.definition_id or request.slot) from None
@@ -181,15 +166,34 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
     def messages(self, method: str, request: Message, seconds: float) -> Iterator[Any]:
         """Yield the messages of a streamed answer as they arrive."""
         try:
-            yield from getattr(self._admin, method)(request, timeout=seconds, metadata=self._metadata)
+            asked = _method(self._channel.unary_stream, method, request)
+            yield from asked(request, timeout=seconds, metadata=self._metadata)
         except grpc.RpcError as error:
             raise problem_of(error, self.target, "") from None
 
 
+def _method(make: Callable[..., Any], method: str, request: Message) -> Any:
+    """Return what calls a method; `make` is a channel's `unary_unary` or `unary_stream`.
+
+    Service and type of the answer follow from the request. The generated stubs would load the messages of all methods,
+    which is much of what a command costs.
+    """
+    kind = type(request)
+    package = kind.DESCRIPTOR.file.package
+    answer = getattr(sys.modules[kind.__module__], f"{method}Response")
+    return make(
+        f"/{package}.{SERVICES[package]}/{method}",
+        request_serializer=kind.SerializeToString,
+        response_deserializer=answer.FromString,
+    )
+
+
 def problem_of(error: Any, target: str, name: str) -> CannotOperate:
     """Translate a failed call into an error for the operator; a call's `grpc.RpcError` is a `grpc.Call`, too."""
+    from sidecar.cli.grpc_errors import error_info  # noqa: PLC0415  only a call that has failed needs it
+
     code: grpc.StatusCode = error.code()
-    info = _info(error)
+    info = error_info(error)
     if code is grpc.StatusCode.UNAVAILABLE and not info.reason:
         message = f"no sidecar answers at {target}: {HOW_TO_FIND}"
         return CannotOperate(message, OperatorExit.NOT_ASKED, uncertain=True)
@@ -247,15 +251,3 @@ SURELY_NOT: Final = frozenset(
     {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
 )
 """The sidecar rejected the request before it examined the rollout, so the step was certainly not taken."""
-
-
-def _info(error: Any) -> "ErrorInfo":
-    from google.rpc.error_details_pb2 import ErrorInfo  # noqa: PLC0415  only a call that has failed needs it
-    from grpc_status import rpc_status  # noqa: PLC0415  the same holds
-
-    status, info = rpc_status.from_call(error), ErrorInfo()
-    details: Sequence[Any] = status.details if status else ()
-    for detail in details:
-        if detail.Unpack(info):
-            break
-    return info
