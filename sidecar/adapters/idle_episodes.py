@@ -40,6 +40,7 @@ class IdleEpisodes:
 
     async def forget(self, idle: timedelta) -> int:
         """Remove all episodes that were idle for this time; return how many."""
+        # Computed once: otherwise episodes that become idle during the removal would prolong it.
         removed, before = 0, self._now() - idle
         while gone := await self._remove(before, AT_ONCE):
             removed += gone
@@ -57,6 +58,7 @@ class IdleEpisodes:
         while True:
             try:
                 await self.forget(idle)
+            # The loop continues: an unavailable database must not end the removal for the rest of the process.
             except self._failures as error:
                 self._report("forget idle episodes", type(error).__name__)
             await asyncio.sleep(SWEEP_SECONDS)

@@ -96,6 +96,8 @@ def insert_turn(turn: TurnHistory) -> Steps[EpisodeSize]:
     key, tokens = turn.episode, tokens_of(turn)
     ((episode_no, _),) = yield (BEGUN, key.principal, key.episode_id, turn.ended_at)
     of_turn = (episode_no, turn.turn_id, turn.ended_at, turn.user_message, turn.narration, tokens)
+    # No row: the turn is stored already, because the append was repeated after a lost reply. Its answers must not be
+    # inserted twice, and the size of the episode must not grow.
     for (turn_no,) in (yield (TURN, *of_turn)):
         answers = [
             (turn_no, place, episode_no, each.sub_agent_id, each.call_id, each.asked, each.narration)
@@ -129,6 +131,7 @@ def contents(key: EpisodeKey, most: int, time: Time) -> Steps[EpisodeContents]:
     episode_no, kept, revision, text, up_to, written_at = episode[0]
     summary = Summary(revision, text, up_to, time(written_at)) if revision else None
     newest = yield (NEWEST, episode_no, most)
+    # The oldest of the turns that are read: answers and messages of older turns stay in the database.
     since = newest[-1][0] if newest else 0
     answers = _by_turn((yield (ANSWERS, episode_no, since)))
     messages = _by_turn((yield (MESSAGES, episode_no, since)))
@@ -162,6 +165,7 @@ def own_turns(key: EpisodeKey, slot: Slot, most: int, time: Time) -> Steps[tuple
 def replace_summary(key: EpisodeKey, summary: Summary) -> Steps[EpisodeSize]:
     """Write the next summary; return the size of the episode. Raises `SummaryOutdated` if another one was written."""
     ((episode_no, present),) = yield (BEGUN, key.principal, key.episode_id, summary.written_at)
+    # After BEGUN, which has locked the row: no other writer can change the revision before this transaction ends.
     if summary.revision != present + 1:
         raise outdated(present)
     written = (summary.revision, summary.text, summary.up_to_turn_id, summary.written_at)
@@ -237,7 +241,7 @@ class TabledMemory(ABC):
 
     @abstractmethod
     async def _read(self, work: Callable[[], Steps[Result]]) -> Result:
-        """Run read-only work on one snapshot of the database."""
+        """Run read-only work."""
 
     @abstractmethod
     async def _write(self, work: Callable[[], Steps[Result]]) -> Result:

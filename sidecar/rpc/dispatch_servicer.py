@@ -63,9 +63,13 @@ class GrpcFrames:
             for part in parts_of(frame):
                 raw = self._encoded(part)
                 if part.result is not None:
+                    # Events and result in separate messages: otherwise the message could exceed the limit of the
+                    # client.
                     if len(raw) > LARGE and part.events:
                         await self._write(self._encoded(Frame(part.snapshot, part.events)))
                         raw = self._encoded(Frame(None, (), part.result))
+                    # Not written here: the last message and the status travel together, so that a client never sees a
+                    # result without an end.
                     self._last = raw
                     return
                 await self._write(raw)
@@ -200,12 +204,14 @@ class DispatchServicer:
             problem = FieldProblem("user_token", "is not expected: this sidecar has no `principals` in its settings")
             raise InvalidRequest("BindTurnRequest cannot be used: nothing verifies user_token", fields=[problem])
         bound = await self._operations.bind_turn(requests.bind_turn(message, verified=verified))
+        # After the bind: a refused bind must leave no token in memory.
         if verified and self._principals is not None and self._principals.tokens_needed:
             self._operations.turns.keep_user_token(TurnId(message.turn_id), UserToken(token))
         return self._bound_turn(bound)
 
     def _established(self, principals: "EstablishPrincipal", message: pb.BindTurnRequest) -> bool:
         """Set the established principal in a request, and remove its token. Return whether a token proved it."""
+        # Cleared, so that no later layer logs or records the token.
         token, source = message.user_token, enums.SOURCES.get(message.source)
         message.ClearField("user_token")
         found = principals(token, message.principal, source)
@@ -231,6 +237,7 @@ class DispatchServicer:
         request = requests.dispatch(message.dispatch, "dispatch.")
         begun = await self._operations.dispatch_calls.begin(request, call.time_left, trace_of(call.metadata))
         listener = ResultOnly()
+        # From the present sequence: a unary caller receives the result only, so no events are replayed.
         await deliver_frames(begun, begun.dispatch.sequence, listener)
         if listener.result is None:
             raise InternalError("the dispatch ended without outcomes; repeat the request")

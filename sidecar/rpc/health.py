@@ -78,6 +78,7 @@ class Health:
                 metadata={"limit": WATCHES_LIMIT, "most": str(MOST_WATCHES)},
                 retry_after=WATCHES_RETRY,
             )
+        # The `finally` frees the place when the client disconnects, which cancels this coroutine.
         self._watches += 1
         try:
             await self._tell(request, call)
@@ -92,6 +93,7 @@ class Health:
                 await call.write(answer)
                 last = answer
             async with self._changed:
+                # Compared again under the condition: a change between the write and this line has already notified.
                 if self._answer(request.service) == last:
                     await self._changed.wait()
 

@@ -57,8 +57,10 @@ def reserved(address: str) -> Iterator[socket.socket]:
     host, _, port = address.rpartition(":")
     at = ip_address(host.strip("[]"))
     with socket.socket(socket.AF_INET6 if at.version == IPV6 else socket.AF_INET) as place:
+        # Connections of the previous process in TIME_WAIT must not delay a restart.
         place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if at.version == IPV6:
+            # Otherwise a listener at [::] would also take the port of IPv4, whatever the address says.
             place.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         with _told(address):
             place.bind((str(at), int(port)))
@@ -126,12 +128,14 @@ class OpsHttp:
                 async with asyncio.timeout(SECONDS):
                     await self._exchange(reader, writer)
         finally:
+            # `pop` with a default, because `_make_room` may have removed the connection.
             self._silent.pop(writer, None)
             self._answering.pop(writer, None)
             writer.close()
 
     def _make_room(self) -> None:
         """Close the oldest connection; a well-behaved client has had its response long ago."""
+        # A dictionary keeps the order of insertion, so the first key is the oldest connection.
         group = self._silent or self._answering
         oldest = next(iter(group))
         del group[oldest]

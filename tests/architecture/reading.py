@@ -1,6 +1,7 @@
 """Reads source trees for the rules: the repository's own, or a small offending one that a test makes."""
 
 import ast
+import gc
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -113,5 +114,10 @@ def _parsed(path: Path, root: Path) -> Module:
     folder = next(folder for folder in ROOTS if relative.is_relative_to(folder))
     parts = [ROOTS[folder], *relative.relative_to(folder).with_suffix("").parts]
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    # The nodes are kept, and are millions: to look for garbage among them takes twice as long as to parse.
+    gc.disable()
     tree = ast.parse(text, filename=str(relative))
-    return Module(name, relative, text, tree, tuple(ast.walk(tree)))
+    nodes = tuple(ast.walk(tree))
+    gc.freeze()
+    gc.enable()
+    return Module(name, relative, text, tree, nodes)

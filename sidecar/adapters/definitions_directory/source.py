@@ -22,18 +22,18 @@ from sidecar.core.definitions.resolve import CommitsOf, LoadedCatalogue, no_comm
 from sidecar.core.identifiers import Digest
 
 LOOK_EVERY_SECONDS: Final = 0.5
-"""Two looks and a load stay within the two seconds in which a change must show."""
+"""Two checks and a load take less than the two seconds in which a change must take effect."""
 LOOKS_AT_START: Final = 5
 CARDS_KEPT: Final = 4_096
 
 
 class DefinitionsChange(Struct, frozen=True):
-    """A new state was seen.
+    """A new version of the files was read.
 
     Attributes:
         loaded: the result of loading.
-        revision: of the state now in force; None: none ever loaded.
-        in_force: whether that is this state; False: it has errors, and the last good one stays.
+        revision: the version in use now; None: no version has loaded yet.
+        in_force: the new version is in use. False: it has errors, and the last valid version stays in use.
     """
 
     loaded: LoadedCatalogue
@@ -47,15 +47,15 @@ async def look_interval() -> None:
 
 
 class DefinitionsSource:
-    """The definitions below one folder.
+    """The definitions in one folder.
 
     Args:
         root: the folder that holds `agent_config.yaml`.
-        on_change: told of each new state, good or bad, on the event loop; must not raise or block.
-        count: tokens of a text, for the model.
-        commits_of: where digests first appeared; called in a thread.
-        pause: waits between two looks.
-        max_sub_agents: sub-agents of one orchestrator that its model is offered.
+        on_change: called with each new version, valid or not, on the event loop; must not raise or block.
+        count: returns the number of tokens of a text.
+        commits_of: returns the commits in which digests first appeared; called in a thread.
+        pause: waits between two checks.
+        max_sub_agents: the most sub-agents of one orchestrator.
     """
 
     def __init__(
@@ -67,13 +67,15 @@ class DefinitionsSource:
         pause: Callable[[], Awaitable[None]] = look_interval,
         max_sub_agents: int = SUB_AGENTS_AT_MOST,
     ) -> None:
-        """Nothing is read before the first `refresh`."""
+        """Start without definitions; the first `refresh` reads the files."""
         self._root = root
         self._tell = [on_change]
         self._count = count
         self._commits_of = commits_of
         self._pause = pause
         self._most = max_sub_agents
+        # `refresh` awaits threads, and `_settling` compares two consecutive checks: two concurrent checks would compare
+        # the same moment and accept a half-written file.
         self._looking = asyncio.Lock()
         self._taken: str | None = None
         self._settling: str | None = None
@@ -83,24 +85,24 @@ class DefinitionsSource:
         self._cards: dict[Digest, Card] = {}
 
     def current(self) -> Catalogue | None:
-        """Return the newest state that loaded, or None if none ever did."""
+        """Return the newest valid version; None before the first one."""
         return self._current
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return the problems of the newest state, in force or not; errors among them mean an older one is in force."""
+        """Return the problems of the newest version. If errors are among them, an older version is in use."""
         return self._problems
 
     async def validated(self) -> LoadedCatalogue:
-        """Load the present files, as `sidecar validate` does; the definitions in force do not change."""
+        """Load the present files, as `sidecar validate` does; the definitions in use do not change."""
         return await asyncio.to_thread(load_directory, self._root, self._count, self._commits_of, self._most)
 
     @property
     def revision(self) -> str | None:
-        """Digest of all files of the state in force; None if there is none."""
+        """Digest of all files of the version in use; None if there is none."""
         return self._revision
 
     def card_by_digest(self, digest: Digest) -> Card | None:
-        """Return a card of this or an earlier state, for turns that were bound to it, or None if it is not kept."""
+        """Return a card of this or an earlier version, for turns that are bound to it; None if it is not kept."""
         return self._cards.get(digest)
 
     def add_observer(self, tell: Callable[[DefinitionsChange], None]) -> None:
@@ -108,7 +110,7 @@ class DefinitionsSource:
         self._tell.append(tell)
 
     async def run(self) -> None:
-        """Check for changes until cancelled. The owner supervises."""
+        """Check for changes until cancelled. The supervisor restarts this loop."""
         while True:
             await self._pause()
             await self.refresh()
@@ -125,6 +127,7 @@ class DefinitionsSource:
             elif tree.fingerprint != self._settling:
                 self._settling = tree.fingerprint
                 return
+            # Loaded from the bytes that were compared, not from the files again: they may have changed since.
             loaded = await asyncio.to_thread(load_tree, tree, self._count, self._commits_of, self._most)
             self._take(tree.fingerprint, loaded)
 
@@ -138,6 +141,7 @@ class DefinitionsSource:
         return tree
 
     def _take(self, fingerprint: str, loaded: LoadedCatalogue) -> None:
+        # Also for a version with errors: otherwise every check would load and report it again.
         self._taken, self._settling, self._problems = fingerprint, None, loaded.problems
         if loaded.catalogue is not None:
             self._current, self._revision = loaded.catalogue, fingerprint
@@ -147,8 +151,10 @@ class DefinitionsSource:
             tell(change)
 
     def _keep(self, catalogue: Catalogue) -> None:
-        """Keep every card seen, the oldest states' giving way; cards of the state in force are the newest."""
+        """Keep the cards, and remove the oldest beyond the limit. The cards in use are the newest, so they are kept."""
         for card in catalogue.cards.values():
+            # Removed first, so that the dictionary has the card at its end: the order of the dictionary is the order of
+            # removal.
             self._cards.pop(card.digest, None)
             self._cards[card.digest] = card
         while len(self._cards) > max(CARDS_KEPT, len(catalogue.cards)):

@@ -47,6 +47,7 @@ class BoundedStream(httpcore.AsyncNetworkStream):
     def expect_body(self, most: int) -> None:
         """Allow `most` more bytes after the head."""
         self._room += most
+        # Only the parser of heads needs small slices; `most` limits the body.
         self._slice = self._room
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
@@ -57,6 +58,7 @@ class BoundedStream(httpcore.AsyncNetworkStream):
         """
         if self._room <= 0:
             raise httpcore.RemoteProtocolError("the answer is longer than allowed")
+        # Not after the read: received bytes must not be lost if this task is cancelled at the yield.
         await asyncio.sleep(0)
         received = await self._stream.read(min(max_bytes, self._slice, self._room), timeout)
         self._room -= len(received)
@@ -65,6 +67,8 @@ class BoundedStream(httpcore.AsyncNetworkStream):
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Send a part of a request."""
         self._room, self._slice = LARGEST_HEAD, HEAD_SLICE
+        # A connection carries one request at a time, so bytes that are sent belong to the next response. The limits of
+        # the last body must not count for its head.
         await self._stream.write(buffer, timeout)
 
     async def start_tls(

@@ -17,7 +17,7 @@ from sidecar.core.errors import StoreUnavailable
 
 PACKAGE: Final = "sidecar.adapters.memory_postgresql"
 LOCK: Final = 0x53436869
-"""Of the advisory lock under which they are made."""
+"""The advisory lock that is held while the tables are created or changed."""
 TABLE: Final = "history_migrations"
 Result = TypeVar("Result")
 Report = Callable[[str, str], None]
@@ -26,12 +26,12 @@ CONNECTIONS: Final = 2
 
 
 class PostgresMemory(TabledMemory):
-    """Conversations in the database at `dsn`; the first call makes their tables.
+    """Conversations in the database at `dsn`; the first call creates their tables.
 
     Args:
-        keep_idle: whole episodes that nothing was added to for so long are removed, within an hour; None: kept.
-        report: told what could not be done; for a log.
-        limits: of connections and statements; by default such that a pooler may stand between.
+        keep_idle: an episode is removed if nothing was added to it for this time; None: no episode is removed.
+        report: receives failures; for a log.
+        limits: timeouts of connections and statements; the default works with a connection pooler.
         now: the wall clock.
     """
 
@@ -45,16 +45,17 @@ class PostgresMemory(TabledMemory):
         limits: ConnectionTimeouts | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Connect to nothing yet."""
+        """Create without a connection; the first call connects."""
         super().__init__(now, report, (StoreUnavailable, ConnectionLost, asyncpg.PostgresError))
         self._dsn = dsn
         self._keep_idle = keep_idle
         self._connections = Connections(dsn, CONNECTIONS, limits or ConnectionTimeouts(pooled=True))
+        # The first calls of several turns come at once; one of them creates the tables, and the others wait for it.
         self._opening = asyncio.Lock()
         self._opened = False
 
     async def open(self) -> None:
-        """Make the tables, once. Raises `DatabaseProblem`, `StoreUnavailable`."""
+        """Create the tables, once. Raises `DatabaseProblem`, `StoreUnavailable`."""
         if self._opened:
             return
         async with self._opening:
@@ -65,7 +66,7 @@ class PostgresMemory(TabledMemory):
                     self._idle.start(self._keep_idle)
 
     async def close(self) -> None:
-        """Give the connections up; may be called twice."""
+        """Close the connections; may be called twice."""
         await self._idle.close()
         self._connections.close()
 
@@ -73,6 +74,9 @@ class PostgresMemory(TabledMemory):
         await upgrade_tables(connection, load_migrations(PACKAGE), redacted_dsn(self._dsn), TABLE, LOCK)
 
     async def _read(self, work: Callable[[], Steps[Result]]) -> Result:
+        # Read committed: each statement sees what was committed before it. A turn is inserted in one transaction, and
+        # turns that are newer than the first statement are ignored. An episode that is removed meanwhile may lack
+        # answers.
         return await self._write(work)
 
     async def _write(self, work: Callable[[], Steps[Result]]) -> Result:

@@ -28,7 +28,7 @@ Report = Callable[[str, str], None]
 
 
 def schema() -> Schema:
-    """Return the kind of a file of conversations."""
+    """Return the schema of a file of conversations."""
     return Schema("conversations", APPLICATION_ID, load_migrations(PACKAGE))
 
 
@@ -36,9 +36,9 @@ class SqliteMemory(TabledMemory):
     """Conversations in one file, which this process alone has open. The file is opened by the first call.
 
     Args:
-        path: of the file; made if it is not there.
-        keep_idle: whole episodes that nothing was added to for so long are removed, within an hour; None: kept.
-        report: told what the engine could not do; for a log.
+        path: the file; created if it does not exist.
+        keep_idle: an episode is removed if nothing was added to it for this time; None: no episode is removed.
+        report: receives failures of the engine; for a log.
         now: the wall clock.
     """
 
@@ -49,7 +49,7 @@ class SqliteMemory(TabledMemory):
         report: Report = lambda doing, error: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Open nothing yet."""
+        """Create without opening the file; the first call opens it."""
         super().__init__(now, report, (StoreUnavailable, CommitUnknown))
         self._path = path
         self._keep_idle = keep_idle
@@ -74,16 +74,17 @@ class SqliteMemory(TabledMemory):
 
     @property
     def knows_episodes(self) -> bool:
-        """Whether it is known of new episodes that they are new."""
+        """Whether the keys of all stored episodes are in memory, so that new episodes are recognised without a read."""
         return self._known.loaded
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
-        """Keep a turn; one that is kept already is left as it is."""
+        """Store a turn; a turn that is stored already is not changed."""
+        # Before the write: a bind that runs while the write waits must read the file, and not take the episode for new.
         self._known.note(_key(turn.episode))
         return await super().append(turn)
 
     async def size(self, episode: EpisodeKey) -> EpisodeSize:
-        """Return how much the episode is."""
+        """Return the size of the episode."""
         return EpisodeSize() if self._known.lacks(_key(episode)) else await super().size(episode)
 
     async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
@@ -94,11 +95,13 @@ class SqliteMemory(TabledMemory):
     async def erase(self, principal: Principal) -> int:
         """Remove every episode of a user, and rewrite the file so that no part of them remains."""
         removed = await super().erase(principal)
+        # SQLite only marks deleted pages as free; their bytes stay in the file until it is rewritten.
         await (await self.open()).compact()
         return removed
 
     async def close(self) -> None:
-        """Give the file back; may be called twice."""
+        """Close the file; may be called twice."""
+        # First, so that no call reopens the file after this method has taken the engine.
         self._closed = True
         await self._idle.close()
         async with self._opening:
@@ -106,7 +109,7 @@ class SqliteMemory(TabledMemory):
         if engine is not None:
             await engine.close()
         if self._loading is not None:
-            await self._loading  # which a closed file ends
+            await self._loading  # the closed file ends it
 
     async def _read(self, work: Callable[[], Steps[Result]]) -> Result:
         return await (await self.open()).read(lambda connection: run(connection, work()))

@@ -1,4 +1,4 @@
-"""Holds the keys of an issuer: fetched in the background, kept for a while during an outage, then dropped."""
+"""Holds the keys of an issuer. They are fetched in the background, and used for a limited time during an outage."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,23 +14,23 @@ from sidecar.operations.ports import Clock
 MOST_BYTES: Final = 256 * 1024
 FETCH_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 10.0
-"""Least time between two fetches: what a token claims cannot make the issuer be asked more often."""
+"""Minimum time between two fetches. Tokens with unknown key ids cannot cause more requests to the issuer."""
 
 Fetch = Callable[[], Awaitable[bytes]]
 Report = Callable[[str, str], None]
-"""Told (kind, detail) of what the operator of the sidecar should know; must not raise or wait."""
+"""Receives (kind, detail) of a problem, for the operators of the sidecar; must not raise or wait."""
 
 
 class KeySource:
-    """The present keys, and the loop that refreshes them.
+    """The current keys, and the loop that refreshes them.
 
     Args:
-        fetch: brings the JWKS; may raise whatever it likes.
-        algorithms: that keys may be for.
-        clock: says how old the keys are.
-        refresh: between two fetches.
+        fetch: returns the JWKS.
+        algorithms: the permitted algorithms of keys.
+        clock: measures the age of the keys.
+        refresh: the usual time between two fetches.
         kept_for: maximum age of fetched keys; afterwards their tokens are refused.
-        report: told when a fetch fails.
+        report: called when a fetch fails.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class KeySource:
         self._wanted = asyncio.Event()
 
     def current(self) -> IssuerKeys | None:
-        """Return the keys; None: there are none, or they are too old. Memory only."""
+        """Return the keys from memory; None: there are none, or they are too old."""
         if self._keys is not None and self._clock.monotonic() - self._fetched_at >= self._kept_for:
             return None
         return self._keys
 
     def miss(self) -> None:
-        """Take note that a token names a key that is not there: perhaps they are others by now."""
+        """Note that a token names an unknown key: the issuer may have new keys."""
         self._wanted.set()
 
     @property
@@ -68,9 +68,10 @@ class KeySource:
         return self._wanted.is_set()
 
     async def run(self) -> None:
-        """Fetch for ever; owned by the supervisor."""
+        """Fetch until cancelled; the supervisor owns this loop."""
         while True:
             await self.look()
+            # Unconditional, so that `miss` cannot shorten it.
             await asyncio.sleep(AGAIN_SECONDS)
             try:
                 async with asyncio.timeout(max(0.0, self._refresh - AGAIN_SECONDS)):
@@ -79,8 +80,11 @@ class KeySource:
                 pass
 
     async def look(self) -> None:
-        """Fetch once; what cannot be used changes nothing."""
+        """Fetch once. If the result is unusable, the present keys stay in use."""
+        # Before the fetch: a key that is missed while the fetch runs may be missing in its result, and needs another
+        # fetch.
         self._wanted.clear()
+        # The age counts from the request, not from the answer: the issuer may have withdrawn a key meanwhile.
         begun = self._clock.monotonic()
         try:
             async with asyncio.timeout(FETCH_SECONDS):
@@ -114,6 +118,7 @@ async def _get(url: str) -> bytes:
         if answer.status_code != httpx.codes.OK:
             raise KeysUnusable(f"the answer has status {answer.status_code}")
         text = b""
+        # Counted while it is received: a content-length may be absent or wrong.
         async for part in answer.aiter_raw():
             text += part
             if len(text) > MOST_BYTES:

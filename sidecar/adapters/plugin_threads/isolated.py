@@ -76,6 +76,7 @@ class _Named(IsolatedFlags):
             report: FlagReport = await self._made.fetch()
             return report
 
+        # Read on the event loop: `set_names` may run again before the thread gets to this fetch.
         names = self._names
         return await self._thread.call(lambda: fetched(names))
 
@@ -117,7 +118,7 @@ class IsolatedMemory(_Isolated[Any]):
     """An episode memory."""
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
-        """Keep a turn."""
+        """Store a turn."""
         return await self._thread.call(lambda: self._made.append(turn))
 
     async def read(self, episode: EpisodeKey, most_turns: int) -> EpisodeContents:
@@ -148,7 +149,7 @@ class _Erasing(IsolatedMemory):
 def isolated(spec: PluginSpec, make: Callable[[], Any], thread: PluginThread) -> Any:
     """Make an object of a plugin in a thread, and return one with the same interface that passes calls on.
 
-    A lifecycle policy is returned as it is: `PolicyThreads` asks each in a thread anyway.
+    A lifecycle policy is returned unchanged, because `PolicyThreads` calls every policy in a thread.
 
     Raises:
         PluginProblem: the factory does not return, or whatever `make` raises.
@@ -157,6 +158,7 @@ def isolated(spec: PluginSpec, make: Callable[[], Any], thread: PluginThread) ->
         made = thread.now(make, MAKE_SECONDS)
     except TimeoutError:
         thread.leave()
+        # The factory may still run. `leave` only lets the thread end; a blocked thread cannot be stopped.
         raise PluginProblem(
             f"its factory has not returned within {MAKE_SECONDS:g} s",
             where=f"{spec.kind} `{spec.name}`, settings in [{section_of(spec)}]",

@@ -101,11 +101,14 @@ async def _rebuild_postgresql(configured: PostgresRecordSettings, progress: Prog
         await projector.rebuild()
         while True:
             await projector.catch_up()
+            # The watermarks in the database, not the count of this process: running sidecars project their own facts
+            # meanwhile.
             marks = await projection.watermarks()
             taken, left = sum(mark.number for mark in marks.reached.values()), await _left(journal, marks)
             if not left:
                 return taken
             progress(taken, left)
+            # What is left belongs to running sidecars; only they project it.
             await asyncio.sleep(LOOK_AGAIN)
     finally:
         await projection.close()

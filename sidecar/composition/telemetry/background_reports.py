@@ -54,6 +54,7 @@ class DefinitionsReports:
         self._log = StructuredLog("sidecar.definitions")
         self._last: DefinitionsChange | None = None
         self._loads = metrics.counter(names.DEFINITIONS_LOADS, "New states of the definitions.", "result")
+        # A series that first appears with the value 1 has no increase in Prometheus, so each starts at 0.
         for result in (IN_FORCE, REFUSED):
             self._loads.add(result, by=0)
         metrics.gauge(names.DEFINITIONS_INVALID, "1: the newest state has errors.", lambda: float(not self._good()))
@@ -131,6 +132,7 @@ class LoopReports:
         """Report that a loop has ended."""
         self._deaths.add(name)
         self._log.error(names.LOOP_DIED, "a background loop has ended and is restarted", error, loop=name)
+        # No turn depends on the loops in `BESIDE` and on audit exports, so the sidecar stays ready without them.
         if name not in BESIDE and not name.startswith(AUDIT_EXPORT):
             self._readiness.block(f"loop {name}", f"the background loop {name} is down; see the log")
 
@@ -169,6 +171,7 @@ class LagReports:
             "frame": holder.frame,
             "seconds": round(seconds, 3),
         }
+        # Here and not in `held_up`: this method runs in the thread of the event loop, which owns the metrics.
         self._held_up.add(holder.plugin or NO_PLUGIN)
         self._last = {**fields, "ended_at": datetime.now(UTC).isoformat(timespec="seconds")}
         self._log.warning(names.LOOP_RELEASED, "the event loop runs again", **fields)
@@ -238,6 +241,7 @@ def show_process(metrics: Metrics, readiness: Readiness, operations: Operations,
         "vertical",
     )
     metrics.gauge(names.GRANTS_ALIVE, "Attempts that may call tools.", lambda: operations.grants.alive)
+    # Read once: a gauge that is computed from the present clock would move when the clock is set.
     started = time.time()
     metrics.gauge(call_names.CLOCK, "The clock of the process, in seconds since 1970.", time.time)
     metrics.gauge(names.START_TIME, "When the process started, in seconds since 1970.", lambda: started)

@@ -108,6 +108,7 @@ class Drain:
         while not hurry.is_set():
             now = self._clock.monotonic()
             works = bool(self._turns.working.taken or self._calls())
+            # The margin counts from the last moment with work, because a parent ends its turn after the last result.
             worked_at = now if works else worked_at
             if not works and (now >= worked_at + self._rules.margin or not self._at_rest()):
                 return
@@ -117,6 +118,8 @@ class Drain:
                 told_at = now
                 tell(self.awaited())
             with suppress(TimeoutError):
+                # Polling is sufficient: a drain happens once, and an event for each end of a call would burden every
+                # call.
                 async with asyncio.timeout(LOOK_SECONDS):
                     await hurry.wait()
 
@@ -136,6 +139,7 @@ class Drain:
     async def leave(self) -> RemainingTurns:
         """Stop running calls, end the turns that only this sidecar can end, and leave the other turns unchanged."""
         at_rest = self._at_rest()
+        # Decided before the first turn is ended, because `reap` changes which turns are at rest.
         left = [turn for turn in at_rest if self._rules.outlived and _is_on_record(turn)]
         kept = {turn.turn_id for turn in left}
         over = [
@@ -143,6 +147,7 @@ class Drain:
         ]
         with suppress(TimeoutError):
             async with asyncio.timeout(self._rules.end_within):
+                # One limit for all turns together: a store that hangs must not prolong the stop of the process.
                 for turn in over:
                     await self._end_turn.reap(turn)
         oldest = tuple(turn.turn_id for turn in left[:NAMED])

@@ -22,15 +22,15 @@ from sidecar.operations.rollout.store.audit_marker import AuditMarker
 from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow
 
 LARGEST_REMOVAL: Final = 1000
-"""Rows removed in one transaction: others write in between."""
+"""The most rows removed in one transaction. Other writers continue between two transactions."""
 
 
 class OldAudit(msgspec.Struct, frozen=True):
-    """Audit rows from the first kept one up to `number`.
+    """The oldest audit rows, up to `number`.
 
     Attributes:
         content: SHA-256 over number and body of each row, as they are stored; 64 hex digits.
-        link: of the last one.
+        link: the link of the last row.
     """
 
     number: int
@@ -40,7 +40,7 @@ class OldAudit(msgspec.Struct, frozen=True):
 
 
 def old_audit_of(rows: Sequence[tuple[int, str, str]]) -> OldAudit | None:
-    """Return what is said of rows (number, body as JSON, link), in order; None: there are none."""
+    """Return the description of rows (number, body as JSON, link), in order; None: there are no rows."""
     if not rows:
         return None
     content = sha256()
@@ -50,7 +50,7 @@ def old_audit_of(rows: Sequence[tuple[int, str, str]]) -> OldAudit | None:
 
 
 class RolloutArchive(Protocol):
-    """What retention needs of a store of rollouts. Every method raises `StoreUnavailable`."""
+    """The methods of a rollout store that retention needs. Each can raise `StoreUnavailable`."""
 
     async def rollouts(self) -> Sequence[SlotRollout]:
         """Return all rollouts, by slot."""
@@ -61,19 +61,19 @@ class RolloutArchive(Protocol):
         ...
 
     async def old_audit(self, before: datetime) -> OldAudit | None:
-        """Return the rows that may go: the oldest ones, up to the first that is not exported or not before `before`.
+        """Return the rows that may be removed: the oldest, up to the first that is not exported or not before `before`.
 
-        At most `LARGEST_REMOVAL` rows; None: there are none.
+        At most `LARGEST_REMOVAL` rows; None: no row may be removed.
         """
         ...
 
     async def remove_audit(self, marker: AuditMarker) -> int:
-        """Keep the marker and remove what it covers, in one transaction; returns how many rows are gone.
+        """Store the marker and remove its rows, in one transaction; return the number of removed rows.
 
-        Answers to requests of before `before` go with them.
+        Stored answers to requests before `before` are removed, too.
 
         Raises:
-            RecordConflict: it does not say what is there, or leaves less than 90 days before `made_at`.
+            RecordConflict: the marker differs from the rows, or would leave less than 90 days before `made_at`.
         """
         ...
 
@@ -83,7 +83,7 @@ class RolloutArchive(Protocol):
 
 
 def check_marker(marker: AuditMarker, old: OldAudit | None) -> None:
-    """Raise `RecordConflict` unless a marker says exactly what may go."""
+    """Raise `RecordConflict` unless a marker describes exactly the rows that may be removed."""
     if marker.before > marker.made_at - LEAST_AUDIT:
         raise RecordConflict(f"audit rows are kept for {LEAST_AUDIT.days} days or more")
     if old is None or old != OldAudit(marker.number, marker.rows, marker.content, marker.link):
@@ -93,7 +93,7 @@ def check_marker(marker: AuditMarker, old: OldAudit | None) -> None:
 def marker_of(
     old: OldAudit, before: datetime, now: datetime, signer: CheckpointSigner, standing: Sequence[SlotRollout] = ()
 ) -> AuditMarker:
-    """Return the signed marker for what is to be removed; `standing`: the rollouts after it."""
+    """Return the signed marker for rows that are to be removed; `standing`: the rollouts after these rows."""
     unsigned = AuditMarker(
         number=old.number,
         rows=old.rows,
@@ -109,16 +109,16 @@ def marker_of(
 
 
 class AuditRetention:
-    """Removes what is older than the rules say.
+    """Removes audit rows that are older than the rules allow.
 
     Args:
-        archive: what is to be shortened.
-        rules: `audit` is how long rows are kept; it refuses less than 90 days.
+        archive: the store.
+        rules: `audit` is the time for which rows are kept, at least 90 days.
         signer: signs the markers.
-        report: told of every failure, by kind and in words.
+        report: receives the kind and the text of each failure.
 
     Attributes:
-        removed: rows.
+        removed: the number of removed rows.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class AuditRetention:
         clock: Clock,
         report: Callable[[str, str], None],
     ) -> None:
-        """Begin with nothing removed."""
+        """Start with no removed rows."""
         self._archive = archive
         self._rules = rules
         self._signer = signer
@@ -144,19 +144,21 @@ class AuditRetention:
             await asyncio.sleep(DAY.total_seconds())
 
     async def remove(self) -> None:
-        """Remove what is old enough now. A failure is an anomaly; the next day tries again."""
+        """Remove the rows that are old enough. A failure is reported as an anomaly; the next day tries again."""
         now = self._clock.now()
         before = now - self._rules.audit
         try:
             while (old := await self._archive.old_audit(before)) is not None:
+                # Before the removal: afterwards the rows from which the state follows no longer exist.
                 standing = await self._standing(old.number)
                 marker = marker_of(old, before, now, self._signer, standing)
+                # The store compares the marker with its rows again: another sidecar may have removed them meanwhile.
                 self.removed += await self._archive.remove_audit(marker)
         except (StoreUnavailable, RecordConflict) as problem:
             self._report(RETENTION_FAILED, str(problem))
 
     async def _standing(self, number: int) -> Sequence[SlotRollout]:
-        """Return how the rollouts stood after the row of that number, which is to be removed with all before it."""
+        """Return the state of the rollouts after the row `number`, which is removed with all rows before it."""
         markers = await self._archive.audit_markers()
         begun = {each.slot: each for each in markers[-1].standing} if markers else {}
         gone = await all_rows(self._archive, AuditQuery(), until=number)

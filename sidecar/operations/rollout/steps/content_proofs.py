@@ -77,6 +77,7 @@ class ContentProofs(Struct, frozen=True):
         if loaded.catalogue is None:
             shown = "; ".join(problem.render() for problem in loaded.errors[:SHOWN])
             raise TransitionRefused(f"the configuration is not valid, see `sidecar validate`: {shown}")
+        # A valid configuration is not enough: it may have changed since the definition was registered.
         if all(card.digest != facts.digest for card in loaded.catalogue.cards.values()):
             raise TransitionRefused(
                 f"the configuration does not have {facts.definition_id} with that content (any more): promote what it"
@@ -87,6 +88,8 @@ class ContentProofs(Struct, frozen=True):
     async def _servable(self, digest: Digest) -> bool:
         """Return whether a definition can be served, from the configuration or from its stored copy."""
         loaded = self.definitions.card_by_digest(digest)
+        # The loaded copy first, which needs no store. Both copies are hashed again: a digest that is only stored proves
+        # nothing.
         return (loaded is not None and proven(loaded)) or await self._kept(digest) is not None
 
     async def _kept(self, digest: Digest) -> Card | None:

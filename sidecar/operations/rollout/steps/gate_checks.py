@@ -81,11 +81,13 @@ class GateEvaluator(msgspec.Struct, frozen=True):
         All answers together tell the operator everything that is missing, in one attempt.
         """
         results: list[GateResult] = []
+        # `dict.fromkeys` removes duplicates and keeps the order: the platform and a policy may require the same gate.
         for gate in dict.fromkeys(gates):
             result = await self._result(msgspec.structs.replace(question, gate=gate), vertical)
             if result.verdict is GateVerdict.FAIL:
                 if _overridden(facts, question, gate, self.clock.now()):
                     result = msgspec.structs.replace(result, overridden=True)
+                # A dry run changes nothing, and metrics of failed gates count steps that were tried.
                 elif not question.dry_run:
                     self.recorder.gate_failed(question.definition_id, gate)
             results.append(result)
@@ -105,6 +107,7 @@ class GateEvaluator(msgspec.Struct, frozen=True):
             problem = _plain(away.detail)
         except Exception as error:  # noqa: BLE001  a plugin may raise anything; the gate does not pass
             problem = f"its client raised {type(error).__name__}"
+        # Named, because `except BaseException` would also swallow `CancelledError`, with which the caller is cancelled.
         except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             problem = f"its client raised {type(error).__name__}"
         else:
@@ -117,6 +120,7 @@ class GateEvaluator(msgspec.Struct, frozen=True):
         differs = [name for name in ECHOED if getattr(answer, name) != getattr(question, name)]
         if differs:
             return self._hold(NOT_BELIEVED, question, f"it answered about another {', '.join(differs)}")
+        # Checked at run time, because plugins are not type-checked. A naive time cannot be compared with the clock.
         expires_at: object = answer.expires_at
         if not isinstance(expires_at, datetime) or expires_at.utcoffset() is None:
             return self._hold(NOT_BELIEVED, question, "it does not say when its verdict expires")

@@ -49,14 +49,18 @@ class RampDownImmediately(msgspec.Struct, frozen=True, kw_only=True):
             StoreUnavailable: the store is unavailable, and this process does not know which definition is meant.
         """
         views, tombstones = self.stops.views, self.stops.tombstones
+        # From memory: the stop must be possible while the store is unavailable.
         found = match_in_memory(views.current().slots, asked, self.card_of)
         if asked.dry_run or found is None or found.facts.state is not LifecycleState.PROMOTE:
             return await views.shown(await self.take(asked, actor))
         stop = self.stops.stop_of(asked, StopKind.RAMP_DOWN, found, actor)
         answered = any(each.key == stop.key for each in tombstones.pending())
+        # Too many stops wait for the store. The definition is at 0 % here already, so this request can wait for the
+        # store as other steps do.
         if not answered and stop.digest in tombstones.ramped_down() and self.stops.is_full():
             return await self.take(asked, actor)
         warnings = await self.stops.hold(stop)
+        # Created after `hold`, so that the stop holds here before the store is called.
         taking = self.take(asked, actor, StopInEffect(stop=stop) if answered else None)
         recorded = await self.stops.recorded(stop, taking, LONGEST_WRITE)
         held = msgspec.structs.replace(answer_about(*found), ramp=0, reached=(REPLICA,))

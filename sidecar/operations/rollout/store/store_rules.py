@@ -36,6 +36,8 @@ def existing_write(kept: StoredAnswer | None, answer: StoredAnswer | None) -> bo
     if kept is None or answer is None:
         return False
     refuse_other_request(kept, answer.fingerprint, answer.asker)
+    # Two replicas can take the same request at once. The first write counts; the caller of the second one must read
+    # that answer, and must not get its own.
     if (kept.kind, kept.answer_json) != (answer.kind, answer.answer_json):
         raise RevisionConflict("another sidecar has just answered this request; ask again for its answer")
     return True
@@ -64,6 +66,7 @@ def refuse_other_request(kept: StoredAnswer, fingerprint: str, asker: str) -> No
         fingerprint: of the request.
         asker: the requester, in the form of a stored answer.
     """
+    # Compared first: another operator must not learn whether the request is the same.
     if kept.asker != asker:
         what = "request_id was used by another operator, or under another key; take a new one"
     elif kept.fingerprint != fingerprint:

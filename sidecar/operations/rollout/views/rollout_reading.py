@@ -137,8 +137,11 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
             return await self.list()
         except StoreUnavailable:
             shown = self.views.shown_here()
+            # Before the first read of the store, the view is empty because nothing is known, not because there are no
+            # rollouts.
             if shown.version < 0:
                 raise
+        # Only the turns of this replica: those of other replicas are in the store.
         pinned = self.pinned.bound_here().turns
         slots = tuple(self._slot(shown.slots[slot], pinned) for slot in sorted(shown.slots))
         return RolloutsReading(slots, self._backends(), shown.version, replica_view=True)
@@ -165,6 +168,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
     def _definition(
         self, rollout: SlotRollout, facts: DefinitionFacts, cards: Mapping[Digest, Card], pinned: Mapping[Digest, int]
     ) -> DefinitionReading:
+        # One snapshot for values and drift, so that they cannot contradict each other.
         flags = self.flags.current()
         configured = facts.digest in cards
         deprecated = configured and cards[facts.digest].definition.deprecated

@@ -53,6 +53,8 @@ class GrantTable:
     def mint(self, child: Child, attempt_id: AttemptId) -> str:
         """Return the bearer token of one attempt, valid until `revoke`. Call it once per attempt."""
         key = self._keys[attempt_id] = f"gr1.{self._ids.new('grant')}.end"
+        # The term at the start of the attempt: a lease that was lost and regained in between does not restore the
+        # grant.
         self._live[key] = LiveGrant(child, self._lease_term())
         return key
 
@@ -74,8 +76,10 @@ class GrantTable:
             GrantSpent: no running attempt of this process has this key.
         """
         live = self._live.get(token)
+        # The form is compared only for unknown keys: it selects the error, and is no proof.
         if live is None and not FORM.fullmatch(token):
             raise GrantInvalid("the grant is not one of this sidecar; send the one that came with the run")
+        # Without the lease another sidecar may run the same child; its tools must not be called twice.
         if live is None or not self._lease_held() or live.term != self._lease_term():
             raise GrantSpent("the attempt that this grant was for is over; stop calling tools")
         live.used = True
