@@ -2,23 +2,40 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from sidecar.adapters.checkpoints import read_or_make_signer
+from sidecar.adapters.postgresql import ConnectionTimeouts
 from sidecar.adapters.record_sqlite import SqliteJournal
+from sidecar.adapters.rollout_postgresql import PostgresRollouts
 from sidecar.adapters.rollout_sqlite import SqliteRollouts
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.verifying.checkpoint_lines import Statement, line_from, line_hash, line_text, signed_line
 from tests.adapters.rollouts.building import a_write, an_event
-from tests.support.alterations import end_written_anew
+from tests.support.alterations import end_written_anew, first_part, second_part
 from tests.support.requirement import requirement
 from tests.support.second_place import SettableClock
-from tests.support.signed_files import KEY, LINES, PUBLIC, RECORD, change_lines, erase, shorten, signing, write, written
-from tests.support.tampering import SqliteTampering
+from tests.support.signed_files import (
+    DSN,
+    KEY,
+    LINES,
+    PUBLIC,
+    RECORD,
+    change_lines,
+    erase,
+    opened_for_anything,
+    shorten,
+    signing,
+    write,
+    written,
+)
+from tests.support.tampering import SqliteTampering, Tampering
 from tests.support.verified_records import findings
+
+Change = str | Callable[[Tampering], Awaitable[None]]
 
 
 @pytest.fixture
@@ -68,16 +85,23 @@ def _signed_after_an_alteration(folder: Path) -> None:
         file.write(line_text(again) + b"\n")
 
 
-def _removed(*statements: str, days: float = 91, **key: str) -> Callable[[Path], None]:
+async def _altered(folder: Path, changes: Sequence[Change]) -> None:
+    """Make changes of a record; `{by}` in a statement is the column that names an instance."""
+    record = await opened_for_anything(folder)
+    for change in changes:
+        if isinstance(change, str):
+            await record.change(change.replace("{by}", record.instance_column))
+        else:
+            await change(record)
+    await record.closed()
+
+
+def _removed(*statements: Change, days: float = 91, **key: str) -> Callable[[Path], None]:
     """Return: retention removes everything; then statements, as somebody else gives them."""
 
     def work(folder: Path) -> None:
         assert asyncio.run(shorten(folder, days, **key)) == 4
-        record = SqliteTampering(folder / RECORD)
-        for statement in statements:
-            record.connection.execute(statement)
-            assert record.connection.changes()
-        record.close()
+        asyncio.run(_altered(folder, statements))
 
     return work
 
@@ -124,12 +148,12 @@ SECOND_PLACE: dict[str, tuple[Callable[[Path], None], set[str], str]] = {
         "the retention marker of instance first for 2026-03-01 is not in the checkpoint files",
     ),
     "a marker changed": (
-        _removed("UPDATE markers SET body = replace(body, '\"number\":11', '\"number\":9') WHERE instance = 'first'"),
+        _removed("UPDATE markers SET body = replace(body, '\"number\":11', '\"number\":9') WHERE {by} = 'first'"),
         {"marker_forged", "root_cut"},
         "the retention marker of instance first for 2026-03-01 was forged or altered: its signature does not fit",
     ),
     "a marker taken out": (
-        _removed("DELETE FROM markers WHERE instance = 'second'"),
+        _removed("DELETE FROM markers WHERE {by} = 'second'"),
         {"root_cut"},
         "facts of instance second in turns of 2026-03-01 are missing: 0 are there, a signed checkpoint has 3",
     ),
@@ -140,28 +164,33 @@ SECOND_PLACE: dict[str, tuple[Callable[[Path], None], set[str], str]] = {
 @pytest.mark.parametrize("name", SECOND_PLACE)
 def test_an_alteration_of_the_second_place_or_of_a_marker_is_named(folder: Path, name: str) -> None:
     """In the same way."""
-    tamper, kinds, text = SECOND_PLACE[name]
+    _is_named(folder, *SECOND_PLACE[name])
+
+
+def _is_named(folder: Path, tamper: Callable[[Path], None], kinds: set[str], text: str) -> None:
+    """Alter a record, and fail unless exactly these kinds of findings are reported, one of them with this text."""
     tamper(folder)
 
     code, found = findings(folder)
 
-    assert code == 1
-    assert any(text in one["text"] for one in found), [one["text"] for one in found]
     assert {one["kind"] for one in found} == kinds, [one["text"] for one in found]
+    assert code == bool(kinds)
+    assert any(text in one["text"] for one in found) or not kinds, [one["text"] for one in found]
 
 
-def _erased(*statements: str, key: str = KEY, lines: str = LINES) -> Callable[[Path], None]:
+def _erased(*statements: Change, key: str = KEY, lines: str = LINES) -> Callable[[Path], None]:
     """Return: the texts of the user are erased; then statements, as somebody else gives them."""
 
     def work(folder: Path) -> None:
         asyncio.run(erase(folder, key, lines))
-        record = SqliteTampering(folder / RECORD)
-        for statement in statements:
-            record.connection.execute(statement)
-            assert record.connection.changes()
-        record.close()
+        asyncio.run(_altered(folder, statements))
 
     return work
+
+
+def _third_fact(**columns: bytes | None) -> Callable[[Tampering], Awaitable[None]]:
+    """Return a change of the third fact of the record."""
+    return lambda record: record.set_fact("turn-1", 3, **columns)
 
 
 ERASURES: dict[str, tuple[Callable[[Path], None], set[str], str]] = {
@@ -187,17 +216,17 @@ ERASURES: dict[str, tuple[Callable[[Path], None], set[str], str]] = {
         "were removed, and no marker of an erasure covers them",
     ),
     "another fact put under the marker": (
-        _erased("UPDATE facts SET erased_under = NULL WHERE number = 3"),
+        _erased(_third_fact(erased_under=None)),
         {"texts_removed", "marker_misfit"},
         "the marker erasure-1 of an erasure in turns of 2026-03-01 covers 14 facts, and 13 are there",
     ),
     "texts put back": (
-        _erased("UPDATE facts SET texts = x'00', salt = x'00' WHERE number = 3"),
+        _erased(_third_fact(texts=b"\0", salt=b"\0")),
         {"fact_unreadable", "marker_misfit"},
         "covers 14 facts, and 13 are there",
     ),
     "the digest of erased texts": (
-        _erased("UPDATE facts SET texts_digest = x'00' WHERE number = 3"),
+        _erased(_third_fact(texts_digest=b"\0")),
         {"fact_altered"},
         "fact 3 of turn turn-1 (turn_ended) was altered",
     ),
@@ -208,14 +237,7 @@ ERASURES: dict[str, tuple[Callable[[Path], None], set[str], str]] = {
 @pytest.mark.parametrize("name", ERASURES)
 def test_texts_are_gone_only_where_a_signed_marker_says_so(folder: Path, name: str) -> None:
     """A record whose texts were erased verifies; what somebody else makes of it is named."""
-    tamper, kinds, text = ERASURES[name]
-    tamper(folder)
-
-    code, found = findings(folder)
-
-    assert {one["kind"] for one in found} == kinds, [one["text"] for one in found]
-    assert code == bool(kinds)
-    assert any(text in one["text"] for one in found) or not kinds, [one["text"] for one in found]
+    _is_named(folder, *ERASURES[name])
 
 
 AUDIT: dict[str, tuple[str, set[str], str]] = {
@@ -248,26 +270,56 @@ AUDIT: dict[str, tuple[str, set[str], str]] = {
 @pytest.mark.parametrize("name", AUDIT)
 def test_an_alteration_of_the_audit_of_rollouts_is_named(folder: Path, name: str) -> None:
     """Three rows, the newest of which is signed."""
+    statement, kinds, text = AUDIT[name]
+    _is_named(folder, _audited(statement), kinds, text)
 
-    async def audited() -> None:
+
+def _audited(statement: str) -> Callable[[Path], None]:
+    """Return: a sidecar writes three rows and signs the newest; then a statement, as somebody else gives it."""
+
+    async def write_and_sign(folder: Path) -> None:
         async with written(folder, [], "third") as record:
-            assert isinstance(record.journal, SqliteJournal)
-            rollouts = SqliteRollouts(record.journal.engine, InstanceId("third"), SettableClock())
+            instance, clock = InstanceId("third"), SettableClock()
+            if isinstance(record.journal, SqliteJournal):
+                rollouts: SqliteRollouts | PostgresRollouts = SqliteRollouts(record.journal.engine, instance, clock)
+            else:
+                rollouts = PostgresRollouts((folder / DSN).read_text(), instance, ConnectionTimeouts())
             for number in (1, 2, 3):
                 await rollouts.write(a_write(number, events=(an_event("ramped"),)))
             await signing(record.journal, folder, rollouts).look()
+            if isinstance(rollouts, PostgresRollouts):
+                await rollouts.close()
 
-    asyncio.run(audited())
-    statement, kinds, text = AUDIT[name]
-    record = SqliteTampering(folder / RECORD)
-    if statement:
-        record.connection.execute(statement)
-    record.close()
+    def work(folder: Path) -> None:
+        asyncio.run(write_and_sign(folder))
+        asyncio.run(_altered(folder, [statement] if statement else []))
 
-    code, found = findings(folder)
+    return work
 
-    assert (code, {one["kind"] for one in found}) == (bool(kinds), kinds), [one["text"] for one in found]
-    assert any(text in one["text"] for one in found) or not kinds
+
+IN_POSTGRESQL: dict[str, tuple[Callable[[Path], None], set[str], str]] = {
+    **{f"retention: {name}": SECOND_PLACE[name] for name in SECOND_PLACE if name.startswith("a marker")},
+    **{f"erasure: {name}": case for name, case in ERASURES.items()},
+    **{f"audit: {name}": (_audited(case[0]), *case[1:]) for name, case in AUDIT.items()},
+}
+"""The alterations of the database."""
+
+
+@pytest.mark.system
+@requirement("SX-38", "SX-39")
+@pytest.mark.parametrize("name", IN_POSTGRESQL)
+def test_an_alteration_of_markers_or_audit_in_postgresql_is_named(tmp_path: Path, postgres_dsn: str, name: str) -> None:
+    """The same tables, on a real server."""
+    (tmp_path / DSN).touch(0o600)
+    (tmp_path / DSN).write_text(postgres_dsn, encoding="utf-8")
+
+    async def write_both() -> None:
+        for instance, part in (("first", first_part), ("second", second_part)):
+            async with written(tmp_path, [], instance) as record:
+                await part(record, signing(record.journal, tmp_path))
+
+    asyncio.run(write_both())
+    _is_named(tmp_path, *IN_POSTGRESQL[name])
 
 
 def test_facts_that_are_there_beside_the_marker_of_their_removal_are_named(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""A record in a SQLite file with its second place, as a sidecar leaves them, and what an attacker does to the file."""
+"""A record in a database with its second place, as a sidecar leaves them, and what an attacker does to the files."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from sidecar.adapters.checkpoints import CheckpointFile, read_or_make_signer
+from sidecar.adapters.record_postgresql import PostgresJournal, open_postgres_journal
 from sidecar.adapters.record_sqlite import SqliteJournal
 from sidecar.core.identifiers import InstanceId, Principal
 from sidecar.observability.metrics import Metrics
@@ -21,8 +22,9 @@ from sidecar.operations.record.rows_in_memory import RowsInMemory
 from tests.adapters.records.bench import OpenedRecord
 from tests.support.record_builders import BEGIN, a_whole_turn
 from tests.support.second_place import INTERVAL, RULES, Anomalies, SettableClock
+from tests.support.tampering import PostgresTampering, SqliteTampering, Tampering
 
-RECORD, LINES, KEY, PUBLIC = "record.db", "checkpoints.jsonl", "checkpoint.key", "checkpoint.key.pub"
+RECORD, LINES, KEY, PUBLIC, DSN = "record.db", "checkpoints.jsonl", "checkpoint.key", "checkpoint.key.pub", "dsn"
 
 
 def signing(journal: Journal, folder: Path, audit: AuditChain | None = None) -> Checkpointing:
@@ -32,10 +34,24 @@ def signing(journal: Journal, folder: Path, audit: AuditChain | None = None) -> 
     return Checkpointing(journal, journal.instance, place, INTERVAL, *at, audit)  # type: ignore[arg-type]  # one method of it
 
 
+async def _journal(folder: Path, instance: InstanceId) -> SqliteJournal | PostgresJournal:
+    """Open the record of a folder: the database that its file `dsn` names, or a SQLite file."""
+    if (folder / DSN).exists():
+        return await open_postgres_journal((folder / DSN).read_text(encoding="utf-8"), instance)
+    return await SqliteJournal.open(folder / RECORD, instance, lambda what, error: None)
+
+
+async def opened_for_anything(folder: Path) -> Tampering:
+    """Open the record of a folder without its triggers."""
+    if (folder / DSN).exists():
+        return await PostgresTampering.opened((folder / DSN).read_text(encoding="utf-8"))
+    return SqliteTampering(folder / RECORD)
+
+
 @asynccontextmanager
 async def written(folder: Path, turns: Sequence[int], instance: str = "first") -> AsyncIterator[OpenedRecord]:
     """Yield a record that is open: whole turns of two children each, ten seconds apart, each with a checkpoint."""
-    journal = await SqliteJournal.open(folder / RECORD, InstanceId(instance), lambda what, error: None)
+    journal = await _journal(folder, InstanceId(instance))
     try:
         record, looks = OpenedRecord(journal), signing(journal, folder)
         for number in turns:

@@ -114,6 +114,10 @@ class Tampering(ABC):
         await self.change(f"DELETE FROM roots WHERE {self.of_instance}", instance)
 
     @abstractmethod
+    async def closed(self) -> None:
+        """Close the connection."""
+
+    @abstractmethod
     async def scalar(self, statement: str, *values: Any) -> Any:
         """Return the one value that a statement brings."""
 
@@ -135,6 +139,10 @@ class SqliteTampering(Tampering):
     def close(self) -> None:
         """Close it."""
         self.connection.close()
+
+    async def closed(self) -> None:
+        """Close it."""
+        self.close()
 
     async def execute(self, statement: str, *values: Any) -> int:
         """Run a statement."""
@@ -172,9 +180,13 @@ class PostgresTampering(Tampering):
     async def opened(cls, dsn: str) -> "PostgresTampering":
         """Connect, and disable the triggers."""
         connection = await asyncpg.connect(dsn)
-        for table in ("facts", "attempt_frames", "markers", "erasures"):
+        for table in ("facts", "attempt_frames", "markers", "erasures", "rollout_audit"):
             await connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
         return cls(connection)
+
+    async def closed(self) -> None:
+        """Close it."""
+        await self.connection.close()
 
     async def execute(self, statement: str, *values: Any) -> int:
         """Run a statement."""

@@ -16,7 +16,7 @@ from sidecar.cli.record.verify_log import verify_log
 from sidecar.composition.record.verification import record_source, verifying
 from sidecar.settings import read_settings
 from tests.support.alterations import first_part, second_part
-from tests.support.signed_files import LINES, PUBLIC, RECORD, signing, written
+from tests.support.signed_files import DSN, LINES, PUBLIC, RECORD, signing, written
 
 
 @pytest.fixture(scope="session")
@@ -56,8 +56,9 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 def over(folder: Path, *more: str) -> list[str]:
     """Return the arguments for a folder."""
+    record = ("--postgresql-dsn-file", DSN) if (folder / DSN).exists() else ("--sqlite", RECORD)
     return [
-        *("--sqlite", str(folder / RECORD)),
+        *(record[0], str(folder / record[1])),
         *("--checkpoints", str(folder / LINES)),
         *("--public-key", str(folder / PUBLIC), *more),
     ]

@@ -26,6 +26,7 @@ from tests.support.sidecar_process import place
 from tests.system.torture.agents import agents_for, pause
 from tests.system.torture.checker import Database, PostgresDatabase, SqliteFile, compare, figures, over, spread
 from tests.system.torture.clients import Told, clients_at_work
+from tests.system.torture.lists import lists_hold
 from tests.system.torture.places import (
     SECONDS,
     client_of,
@@ -133,6 +134,7 @@ async def _tortured(tally: Tally, chosen: Random, folder: Path, more: str, datab
         sidecar.signal(signal.SIGTERM)
         assert await sidecar.ended() == 0
     await verified(folder)
+    await lists_hold(folder, database)
     found = compare(told, database)
     agents.check()
     assert (found.lost, found.doubled, found.odd) == ([], [], [])

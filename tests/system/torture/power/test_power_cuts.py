@@ -29,6 +29,7 @@ from tests.support.sidecar_process import place
 from tests.system.torture.agents import agents_for
 from tests.system.torture.checker import SqliteFile, compare, figures, lost, over
 from tests.system.torture.clients import Told, clients_at_work
+from tests.system.torture.lists import lists_hold
 from tests.system.torture.places import (
     client_of,
     dice,
@@ -140,6 +141,7 @@ async def test_a_power_cut_at_any_moment_loses_nothing_acknowledged() -> None:
             sidecar.signal(signal.SIGTERM)
             assert await sidecar.ended() == 0
         await verified(folder)
+        await lists_hold(folder, SqliteFile(folder / RECORD))
         found = compare(told, SqliteFile(folder / RECORD))
         counted = {"power cuts": cuts.made, "changes of the disk": cuts.changes, "lost by a disk that lies": cuts.lies}
         tell("power cuts", number, {**counted, **figures(told, found)})
