@@ -24,6 +24,11 @@ OnProblem = Callable[[str, str], None]
 """Receives a problem: the kind of anomaly, and the details."""
 
 BLOCKED_AFTER: Final = 1.0
+SWITCH_SECONDS: Final = 0.0002
+"""The switch interval of the interpreter as soon as there is such a thread.
+
+With the default of 5 ms, the event loop would wait that long after each of its system calls while a plugin computes.
+"""
 END_SECONDS: Final = 1.0
 """Seconds that the remaining tasks of a stopped thread get to end."""
 
@@ -49,6 +54,7 @@ class PluginThread:
         self._late: threading.Event | None = None
         self._reported: _Call[Any] | None = None
         self._thread = threading.Thread(target=self._run, name=f"plugin {name}", daemon=True)
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._thread.start()
 
     async def call(self, work: Callable[[], Awaitable[Answer]]) -> Answer:
