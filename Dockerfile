@@ -1,5 +1,5 @@
-# The sidecar as an image, with every extra and the gate clients: wheels built from the tree, dependencies by hash from
-# the lock, run as a plain user. A layer with your own plugins: examples/plugin-image/Dockerfile.
+# The sidecar as an image, with every extra, the gate clients and the webhook: wheels built from the tree, dependencies
+# by hash from the lock, run as a plain user. A layer with your own plugins: examples/plugin-image/Dockerfile.
 #
 #   docker build -t dispatch-sidecar .
 #   docker run -v ./sidecar.toml:/etc/sidecar/sidecar.toml:ro dispatch-sidecar
@@ -16,16 +16,17 @@ RUN python3 -m venv /build \
     && /build/bin/python -m pip install -q --no-index --find-links /wheels hatchling
 COPY pyproject.toml README.md LICENSE ./
 COPY proto/python proto/python
+COPY plugins/audit_webhook plugins/audit_webhook
 COPY plugins/gates_http plugins/gates_http
 COPY plugins/gates_manifest plugins/gates_manifest
 COPY sidecar sidecar
 # From here on nothing is fetched: what the lock's hashes admitted lies in /wheels, and only what the sidecar asks for
 # is taken out of it.
 RUN /build/bin/python -m pip wheel -q --no-index --no-build-isolation --no-deps -w /wheels \
-        . ./proto/python ./plugins/gates_http ./plugins/gates_manifest \
+        . ./proto/python ./plugins/audit_webhook ./plugins/gates_http ./plugins/gates_manifest \
     && python3 -m venv --without-pip /opt/sidecar \
     && /build/bin/python -m pip --python /opt/sidecar/bin/python install -q --no-index --find-links /wheels \
-        'dispatch-sidecar[all]' sidecar-gates-http sidecar-gates-manifest \
+        'dispatch-sidecar[all]' sidecar-audit-webhook sidecar-gates-http sidecar-gates-manifest \
     && /opt/sidecar/bin/python -m compileall -q /opt/sidecar/lib
 
 FROM ${BASE}

@@ -1,10 +1,10 @@
 """Resolve the locks: every version and hash, no address of a package registry. Needs `uv`.
 
 `requirements/demo.txt` holds what the sidecar and the demo need, `requirements/image.txt` what the image holds (the
-sidecar with every extra, and the gate clients), `requirements/langchain-demo.txt` what the demo under LangChain needs,
-`requirements/test.txt` everything, `requirements/mutants.txt` that and the mutation tester, `requirements/bench.txt`
-the same and what the bench compares with, `requirements/fuzz.txt` the fuzzer alone. All are universal (Linux and
-macOS, Python 3.11 and newer) and come from the pyproject files and `requirements/*.in` alone.
+sidecar with every extra, the gate clients, and the webhook), `requirements/langchain-demo.txt` what the demo under
+LangChain needs, `requirements/test.txt` everything, `requirements/mutants.txt` that and the mutation tester,
+`requirements/bench.txt` the same and what the bench compares with, `requirements/fuzz.txt` the fuzzer alone. All are
+universal (Linux and macOS, Python 3.11 and newer) and come from the pyproject files and `requirements/*.in` alone.
 """
 
 import shutil
@@ -23,6 +23,7 @@ OURS: Final = (
     "subagents-langchain",
     "subagents-loadgen",
     "subagents-openai-agents",
+    "sidecar-audit-webhook",
     "sidecar-conformance",
     "sidecar-connector-mcp",
     "sidecar-runner-a2a",
@@ -42,6 +43,7 @@ _OF_TESTS: Final = (
     "clients/langchain/pyproject.toml",
     "clients/loadgen/pyproject.toml",
     "clients/openai_agents/pyproject.toml",
+    "plugins/audit_webhook/pyproject.toml",
     "plugins/conformance/pyproject.toml",
     "plugins/connector_mcp/pyproject.toml",
     "plugins/runner_a2a/pyproject.toml",
@@ -57,12 +59,14 @@ LOCKS: Final[dict[str, Sequence[str]]] = {
         "pyproject.toml",
         "proto/python/pyproject.toml",
         "clients/python/pyproject.toml",
+        "plugins/audit_webhook/pyproject.toml",
         "plugins/gates_http/pyproject.toml",
         "plugins/gates_manifest/pyproject.toml",
     ),
     "image": (
         "pyproject.toml",
         "proto/python/pyproject.toml",
+        "plugins/audit_webhook/pyproject.toml",
         "plugins/gates_http/pyproject.toml",
         "plugins/gates_manifest/pyproject.toml",
         *("--all-extras", "--constraint", "requirements/test.txt"),  # the very versions that the tests ran with
@@ -73,6 +77,7 @@ LOCKS: Final[dict[str, Sequence[str]]] = {
         "clients/python/pyproject.toml",
         "clients/evals/pyproject.toml",
         "clients/langchain/pyproject.toml",
+        "plugins/audit_webhook/pyproject.toml",
         "plugins/gates_http/pyproject.toml",
         "plugins/gates_manifest/pyproject.toml",
     ),

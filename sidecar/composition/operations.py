@@ -150,6 +150,7 @@ async def joined_operations(
     operations = assemble(rules, keys, ports)
     joined.append(operations)
     show_process(parts.metrics, parts.readiness, operations, ports.flags)
+    parts.readiness.watch(rollout.audit_problems)
     plans, more = (
         _for_operators(parts, operations, rollout, record, policy) if settings.operators.configured else ((), ())
     )

@@ -28,6 +28,14 @@ class AuditEntry(msgspec.Struct, frozen=True):
     fields: Mapping[str, Any] = MappingProxyType({})
 
 
+class SinkUnavailable(Exception):
+    """A sink has not taken a batch.
+
+    Its text is for operators: the log and `/readyz` show it, so it contains no secret. Of every other exception they
+    show the name only.
+    """
+
+
 class AuditSink(Protocol):
     """Takes audit events. They are on record before; a sink that is away costs delay and nothing else."""
 

@@ -147,7 +147,8 @@ def run_without_linux(program: str, *arguments: str) -> str:
 
 def test_every_module_of_sidecar_and_sdk_imports_without_linux() -> None:
     """With what macOS lacks taken from the standard library, and `sys.platform` as there."""
-    packages = ("sidecar", "subagents_client", "subagents_errors", "sidecar_gates_http", "sidecar_gates_manifest")
+    plugins = ("sidecar_audit_webhook", "sidecar_gates_http", "sidecar_gates_manifest")
+    packages = ("sidecar", "subagents_client", "subagents_errors", *plugins)
     assert run_without_linux(IMPORTS, *packages) == "all\n"
 
 

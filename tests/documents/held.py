@@ -57,6 +57,12 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
     "README.md: $ . .demo-venv/bin/activate    # `make demo` has m": RunBy(
         "tests/system/test_run_it.py::test_a_plain_user_runs_it_in_a_fresh_clone"
     ),
+    "docs/webhooks.md: import base64": RunBy(
+        "plugins/audit_webhook/tests/test_page.py::test_the_receiver_of_the_page_stores_each_event_once"
+    ),
+    'docs/webhooks.md: {"specversion": "1.0",': RunBy(
+        "plugins/audit_webhook/tests/test_page.py::test_the_event_of_the_page_is_what_is_sent"
+    ),
     "docs/bucketing.md: [": RunBy(
         "tests/unit/rollout/test_bucketing_page.py::test_the_vectors_of_the_page_are_those_that_each_start_checks"
     ),

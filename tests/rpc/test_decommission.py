@@ -1,14 +1,11 @@
 """Decommissions through the RPC: begin, five steps, decisions, and what is in their way."""
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
-from sidecar.adapters.record_memory import MemoryStore
-from sidecar.core.errors import StoreUnavailable
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.policy.lifecycle import PolicyAnswer, StepFacts
 from subagents.lifecycle.v1 import reading_pb2 as pb
@@ -33,18 +30,6 @@ from tests.support.requirement import requirement
 ENTRY, REFERENCES, MODULES, BLOCKS, EVALS_AND_TOOLS = STEPS
 EVALS, TOOLS = pb.CLEANUP_SUBJECT_EVALS, pb.CLEANUP_SUBJECT_TOOLS
 RETAIN, REMOVE = pb.CLEANUP_CHOICE_RETAIN, pb.CLEANUP_CHOICE_REMOVE
-
-
-class Record(MemoryStore):
-    """A record that may be away."""
-
-    away = False
-
-    async def open_turns(self, limit: int, before: Any = None) -> Any:
-        """Return turns, or fail."""
-        if self.away:
-            raise StoreUnavailable("the record is away", retry_after=timedelta(seconds=1))
-        return await super().open_turns(limit, before)
 
 
 @requirement("PF1-FR-6f")
@@ -146,67 +131,6 @@ async def test_a_revision_of_what_is_rolled_back_fills_no_slot() -> None:
     assert "concierge still names shop in `sub_agents`, and nothing else fills it" in refused.message
 
 
-async def test_no_step_is_taken_while_a_turn_is_bound_to_it() -> None:
-    """A turn was bound before the rollback: neither begin nor a step until it has ended."""
-    async with an_operated_sidecar(shop(), rewards()) as bench:
-        await bench.promoted(ramp=9999)
-        bound = await bench.sidecar.bind(principal="user-20")
-        assert "ask_shop" in [tool.name for tool in bound.surface.sub_agent_tools]
-        await bench.step("RollBack")
-        begun_too_early = await bench.refused("BeginDecommission")
-        await bench.sidecar.end(bound)
-        await begin(bench)
-
-    assert begun_too_early.reason == "TRANSITION_REFUSED"
-    assert "open turns are bound to shop: 1; wait until" in begun_too_early.message
-
-
-async def test_a_turn_that_was_bound_to_an_earlier_content_of_it_counts_too() -> None:
-    """Its entry was marked deprecated in between, which is a minor revision: another digest of the same definition."""
-    async with an_operated_sidecar(shop(), rewards()) as bench:
-        await bench.promoted(ramp=9999)
-        [digest] = [each.digest for each in (await bench.status()).definitions]
-        bound = await bench.sidecar.bind(principal="user-20")
-        await bench.step("RollBack")
-        await loaded(bench, configuration(shop(deprecated=True), rewards()))
-        [revised] = [each.digest for each in (await bench.status()).definitions]
-        begun_too_early = await bench.refused("BeginDecommission")
-        await bench.sidecar.end(bound)
-        await begin(bench)
-
-    assert revised != digest
-    assert "open turns are bound to shop: 1; wait until" in begun_too_early.message
-
-
-async def test_a_record_that_cannot_say_which_turns_are_open_holds_everything() -> None:
-    """Away: begin is neither refused nor done, and the same request is answered once the record is back."""
-    store = Record()
-    async with an_operated_sidecar(shop(), rewards(), store=store) as bench:
-        await rolled_back(bench)
-        store.away = True
-        held = await bench.refused("BeginDecommission", header={"request_id": "r-held"})
-        before = (await bench.store.rollouts())[-1]
-        store.away = False
-        begun = await bench.step("BeginDecommission", header={"request_id": "r-held"})
-
-    assert held.reason == "STORE_UNAVAILABLE"
-    assert all(each.decommission is None for each in before.definitions.values())
-    assert (begun.changed, begun.repeated) == (True, False)
-
-
-async def test_a_configuration_that_was_never_loaded_holds_every_step() -> None:
-    """Nobody can say what it still names."""
-    async with an_operated_sidecar(shop(), rewards()) as bench:
-        await rolled_back(bench)
-        await begin(bench)
-        bench.sidecar.definitions.load(None)
-        refused = await bench.refused("TakeDecommissionStep", **fields_of(ENTRY))
-        [status] = await listed(bench)
-
-    assert "it has not been loaded" in refused.message
-    assert "cannot be found out" in status.remaining[0]
-
-
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -275,29 +199,6 @@ async def test_once_begun_it_is_neither_revised_nor_killed() -> None:
     assert [each.digest for each in status.definitions] == [digest]
 
 
-@requirement("PF1-NFR-5a")
-async def test_when_the_window_has_passed_every_view_says_so() -> None:
-    """One second before, and then: list, slot, log once a day and not twice."""
-    async with an_operated_sidecar(shop(), rewards()) as bench:
-        await rolled_back(bench)
-        await begin(bench)
-        watch = bench.rollout.watch_decommissions
-        bench.clock.time += timedelta(days=90, seconds=-1)
-        watch.look()
-        before = (await listed(bench))[0].overdue, (await bench.status()).definitions[0].decommission_overdue
-        quiet = len(bench.sidecar.recorder.of("anomaly"))
-        bench.clock.time += timedelta(seconds=1)
-        for hours in (0, 1, 22, 1, 0):
-            bench.clock.time += timedelta(hours=hours)
-            watch.look()
-        after = (await listed(bench))[0].overdue, (await bench.status()).definitions[0].decommission_overdue
-        said = bench.sidecar.recorder.of("anomaly")[quiet:]
-
-    assert (before, after) == ((False, False), (True, True))
-    assert [kind for kind, _ in said] == ["decommission_overdue"] * 2
-    assert "shop: begun 2026-11-22, due 2027-02-20; " in said[0][1]
-
-
 async def test_of_two_operators_at_once_one_takes_the_step_and_the_other_reads_again() -> None:
     """Both know the same revision: one is on record; asked again, the other finds the step taken."""
     async with an_operated_sidecar(shop(), rewards()) as bench:
@@ -323,31 +224,6 @@ async def test_of_two_operators_at_once_one_takes_the_step_and_the_other_reads_a
 
 async def _raise(error: BaseException) -> None:
     raise error
-
-
-@requirement("PF1-NFR-5b")
-async def test_in_the_window_the_deprecated_entry_stays_for_replay_and_is_never_offered() -> None:
-    """Served to all, rolled back, marked: no bind offers it from then on, listed or not; its card is still known."""
-    async with an_operated_sidecar(shop(), rewards()) as bench:
-        digest = bench.facts(LifecycleState.PROMOTE).digest
-        await bench.put(bench.facts(LifecycleState.PROMOTE, ramp=10_000), active=digest)
-        bench.flags.on |= dict.fromkeys(("ai_assistant_subagent_shop", "ai_assistant_subagent_shop_cohort"), True)
-        bound = await bench.sidecar.bind(principal="user-20")
-        before = [tool.name for tool in bound.surface.sub_agent_tools]
-        await bench.sidecar.end(bound)
-        await bench.step("RollBack")
-        await begin(bench)
-        offered = []
-        for names in (["shop", "rewards"], ["rewards"]):
-            await loaded(bench, configuration(shop(deprecated=True), rewards(), names=names))
-            offered.append(await bench.offers("user-20"))
-        await take(bench, ENTRY)
-        [definition] = (await bench.status()).definitions
-        kept = await bench.store.definition(digest)
-
-    assert (before, offered) == (["ask_shop"], [[], []])
-    assert definition.decommission.next_step == REFERENCES
-    assert kept is not None
 
 
 class Frozen:

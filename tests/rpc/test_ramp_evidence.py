@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sidecar.cli.evaluation.ramp_watchdog import WatchOptions, look
-from sidecar.core.evaluation.ramp_verdict import Rules
+from sidecar.cli.evaluation.watchdog_metrics import WatchdogMetrics
+from sidecar.core.evaluation.ramp_verdict import Rules, Verdict
 from sidecar.core.rollout.bucketing import in_ramp
 from subagents.lifecycle.v1 import evidence_pb2 as pb
 from subagents.lifecycle.v1 import reading_pb2
@@ -114,8 +116,11 @@ async def test_a_breach_is_ramped_down_once_with_its_evidence_in_the_audit_and_n
         desk.role = "breaker"
         planned, _, _ = await desk.say(look, WatchOptions(rules=FEW, dry_run=True))
         unmoved = (await bench.status()).definitions
-        code, out, errors = await desk.say(look, WatchOptions(rules=FEW))
-        later, then, _ = await desk.say(look, WatchOptions(rules=FEW))
+        metrics = WatchdogMetrics()
+        noted = partial(look, metrics=metrics)
+        code, out, errors = await desk.say(noted, WatchOptions(rules=FEW))
+        breach = dict(metrics.verdicts)
+        later, then, _ = await desk.say(noted, WatchOptions(rules=FEW))
         downs = [each for each in await bench.audit() if each.rollout.kind == RAMPED_DOWN]
         raised = await bench.refused("SetRamp", "shop2", ramp_basis_points=RAMP)
         (down,) = [each for each in (await bench.status()).definitions if each.definition_id == "shop2"]
@@ -125,6 +130,8 @@ async def test_a_breach_is_ramped_down_once_with_its_evidence_in_the_audit_and_n
     assert (code, errors) == (1, "")
     assert "breach, ramped down to 0 %" in out
     assert (later, then) == (0, "no ramp between 0 % and 100 %\n")
+    assert (breach, metrics.verdicts, metrics.rounds["judged"]) == ({"shop": Verdict.BREACH}, {}, 2)
+    assert metrics.ramp_downs == {"ramped_down": 1, "would_ramp_down": 0, "refused": 0}
     assert down.ramp_basis_points == 0
     assert down.breach.reason.startswith("the watchdog at 50 %: failures: 100.0% of")
     assert "ramp-watchdog-" in down.breach.breach_id
@@ -157,8 +164,11 @@ async def test_what_cannot_be_read_is_no_proposal() -> None:
     async with ramping() as (bench, minutes):
         await users(bench, minutes, 6, fails=False)
         desk = Desk(bench)
-        code, out, errors = await desk.say(look, WatchOptions(rules=FEW), token="rt1.forged")
+        metrics = WatchdogMetrics()
+        noted = partial(look, metrics=metrics)
+        code, out, errors = await desk.say(noted, WatchOptions(rules=FEW), token="rt1.forged")
         gone, said, why = await desk.say(look, WatchOptions(rules=FEW), targets=("unix:/nowhere",))
 
     assert (code, out, "ROLE_TOKEN_INVALID" in errors) == (2, "", True)
+    assert (metrics.last_round, metrics.rounds) == (None, {"judged": 0, "failed": 1})
     assert (gone, said, "no sidecar answers" in why) == (2, "", True)

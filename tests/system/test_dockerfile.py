@@ -73,12 +73,11 @@ def test_commands_in_the_image_have_no_rights(container: Container) -> None:
 
 
 def test_the_image_holds_what_the_sidecar_needs_and_no_more(container: Container) -> None:
-    """Every extra and the gate clients; no build tool, no tests; every dependency satisfied."""
+    """Every extra, the gate clients and the webhook; no build tool, no tests; every dependency satisfied."""
     script = "import importlib.metadata as m; print(*sorted(d.name.lower() for d in m.distributions()))"
     installed = container.output("/opt/sidecar/bin/python", "-c", script).split()
-    assert {"dispatch-sidecar", "subagents-proto", "grpcio", "sidecar-gates-http", "sidecar-gates-manifest"} <= set(
-        installed
-    )
+    assert {"dispatch-sidecar", "subagents-proto", "grpcio"} <= set(installed)
+    assert {"sidecar-audit-webhook", "sidecar-gates-http", "sidecar-gates-manifest"} <= set(installed)
     assert {"asyncpg", "opentelemetry-exporter-otlp-proto-grpc", "pyjwt", "starlette", "jinja2"} <= set(installed)
     assert {"hatchling", "pytest", "pip"}.isdisjoint(installed)
 

@@ -1,7 +1,7 @@
 """`sidecar score` and `sidecar ramp-watchdog`, as typed. Heavy imports wait until a command runs."""
 
 from enum import StrEnum, unique
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -39,7 +39,7 @@ def add_evaluation(app: typer.Typer, settings_of: SettingsOf, environment: FromE
     placed = given_by(place_of_operators(settings_of, environment), "at")
     scored = given_by(_call, "call")(given_by(_said, "said")(_score))
     app.command(name="score", epilog=SCORE_EXIT_CODES)(placed(scored))
-    watching = given_by(_judged_by, "rules")(_ramp_watchdog)
+    watching = given_by(_judged_by, "rules")(given_by(_repeated, "pace")(_ramp_watchdog))
     app.command(name="ramp-watchdog", epilog=WATCH_EXIT_CODES)(placed(watching))
 
 
@@ -90,12 +90,23 @@ def _judged_by(
     return {"alpha": alpha, "users": users, "tell": tell}
 
 
+def _repeated(
+    every: Annotated[int, typer.Option("--every", min=1, help="Seconds between two rounds.")] = 60,
+    once: Annotated[bool, typer.Option("--once", help="Run one round and end, e.g. from cron.")] = False,
+    metrics_address: Annotated[
+        str, typer.Option("--metrics-address", help="Serve /metrics at this IP address and port, e.g. 127.0.0.1:9465.")
+    ] = "",
+) -> dict[str, Any]:
+    if once and metrics_address:
+        raise typer.BadParameter("--metrics-address needs a watchdog that keeps running: leave out --once")
+    return {"every": 0 if once else every, "metrics_address": metrics_address}
+
+
 def _ramp_watchdog(
     at: Open,
     rules: dict[str, float],
+    pace: dict[str, Any],
     slot: Annotated[str, typer.Option("--slot", help="Only this slot.")] = "",
-    every: Annotated[int, typer.Option("--every", min=1, help="Seconds between two rounds.")] = 60,
-    once: Annotated[bool, typer.Option("--once", help="Run one round and end, e.g. from cron.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")] = False,
 ) -> None:
     """Watch ramps: compare each ramping definition with its target. Ramp down on a breach, otherwise propose a step.
@@ -106,5 +117,5 @@ def _ramp_watchdog(
     from sidecar.core.evaluation.ramp_verdict import Rules  # noqa: PLC0415  the same holds
 
     judged_by = Rules(rules["alpha"], int(rules["users"]), rules["tell"])
-    options = ramp_watchdog.WatchOptions(slot, 0 if once else every, dry_run, judged_by)
+    options = ramp_watchdog.WatchOptions(slot, dry_run=dry_run, rules=judged_by, **pace)
     raise typer.Exit(ramp_watchdog.watch_ramps(at, options))

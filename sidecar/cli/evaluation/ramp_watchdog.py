@@ -4,13 +4,14 @@ It never raises a ramp, because only an operator may (PF1-D-64). Evidence that i
 and never leads to a proposal.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from math import isinf
 from typing import Any, Final
 
+from sidecar.cli.evaluation.watchdog_metrics import WatchdogMetrics
 from sidecar.cli.output.drawing import Part, TextLine, clean, timestamp, utc
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.parsing import percent
@@ -33,11 +34,13 @@ class WatchOptions:
         slot: the slot to watch; empty: all slots.
         every: seconds between two rounds; 0: one round.
         dry_run: only report what would be done.
+        metrics_address: IP address and port of `/metrics`; empty: none.
     """
 
     slot: str = ""
     every: float = 0.0
     dry_run: bool = False
+    metrics_address: str = ""
     rules: Rules = field(default_factory=Rules)
 
 
@@ -58,26 +61,54 @@ class RampReport:
 
 def watch_ramps(opened: Callable[[], OperatorCommands], options: WatchOptions) -> int:
     """Judge the ramps, once or until interrupted. Each round calls `opened`, because the token file is renewed."""
+    metrics = WatchdogMetrics(options.every)
+    if not options.metrics_address:
+        return _watch(opened, options, metrics)
+    from sidecar.cli.evaluation.metrics_server import serving_metrics  # noqa: PLC0415  few watchdogs serve
+
+    try:
+        with serving_metrics(options.metrics_address, metrics.text):
+            return _watch(opened, options, metrics)
+    except CannotOperate as problem:
+        return opened().refused(problem)
+
+
+def _watch(opened: Callable[[], OperatorCommands], options: WatchOptions, metrics: WatchdogMetrics) -> int:
     while True:
         commands = opened()
-        code = look(commands, options)
+        code = look(commands, options, metrics)
         if not options.every:
             return code
         commands.out.flush()
         commands.pause(options.every)
 
 
-def look(commands: OperatorCommands, options: WatchOptions) -> int:
-    """Judge every ramp once. Returns the exit code."""
-    return with_errors(commands, lambda: _look(commands, options))
+def look(commands: OperatorCommands, options: WatchOptions, metrics: WatchdogMetrics | None = None) -> int:
+    """Judge every ramp once, and count the round. Returns the exit code."""
+    noted = metrics or WatchdogMetrics()
+
+    def work() -> OperatorExit:
+        try:
+            judged = _all_judged(commands, options)
+        except CannotOperate:
+            noted.failed()
+            raise
+        verdicts = {each.ramp.slot: each.verdict.verdict for each in judged}
+        noted.judged(verdicts, [each.done for each in judged if each.done])
+        return _told(commands, judged)
+
+    return with_errors(commands, work)
 
 
-def _look(commands: OperatorCommands, options: WatchOptions) -> OperatorExit:
+def _all_judged(commands: OperatorCommands, options: WatchOptions) -> Sequence[RampReport]:
     with OperatorClient(commands.where, commands.where.targets[0]) as client:
         request = evidence_pb2.GetRampEvidenceRequest(slot=options.slot)
         answer = client.ask("GetRampEvidence", request, options.slot, SECONDS)
         _check_bounds(answer)
-        judged = [_judged(client, ramp, options) for ramp in answer.ramps]
+        return [_judged(client, ramp, options) for ramp in answer.ramps]
+
+
+def _told(commands: OperatorCommands, judged: Sequence[RampReport]) -> OperatorExit:
     if commands.as_json:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         commands.write_json({"at": now, "ramps": [as_object(each) for each in judged]})

@@ -16,7 +16,7 @@ def moment_of(text: str, now: datetime) -> datetime:
         now: aware.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the text is neither.
     """
     back = AGO.match(text.strip())
     try:

@@ -66,12 +66,14 @@ class OpenRollout(Struct, frozen=True):
         definitions: the configuration, and the cards of earlier versions that rollouts need.
         loops: background loops by name; the supervisor keeps them running.
         cohorts: counts the cohort of each bound turn.
+        audit_problems: a sentence about each audit sink that takes nothing.
     """
 
     operations: RolloutOperations
     definitions: DefinitionCache
     loops: Sequence[Loop]
     cohorts: Callable[[Cohort], None]
+    audit_problems: Callable[[], Iterable[str]]
 
     def rollouts(self) -> RolloutView:
         """Return the view that a bind reads."""
@@ -150,7 +152,7 @@ async def _joined(
     _show(around.metrics, operations, export, cohorts)
     named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in operations.loops]
     kept = DefinitionCache(around.ports.definitions, operations.definition_watch, ports.store, recorder)
-    return OpenRollout(operations, kept, [*named, *export.loops], cohorts.bound_in)
+    return OpenRollout(operations, kept, [*named, *export.loops], cohorts.bound_in, export.problems)
 
 
 async def _asked_by_name(around: RolloutDependencies, operations: RolloutOperations) -> None:

@@ -6,7 +6,7 @@ has already checked which turns are still bound to the definition. Source: PF1-F
 TN-91.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -22,7 +22,7 @@ from sidecar.core.rollout.decommission_facts import (
     Decommission,
     Subject,
 )
-from sidecar.core.rollout.events import AuditCohort, DecommissionMark, RolloutEventKind
+from sidecar.core.rollout.events import AuditCohort, DecommissionMark, RolloutEvent, RolloutEventKind
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.remedies import REMEDY, STEP, Remedy
 from sidecar.core.rollout.states import LifecycleState, Trigger
@@ -37,6 +37,8 @@ INSTEAD: Final = {
 }
 
 
+WATCH: Final = "decommission-watch"
+"""The actor of events about a window that has passed, which no operator asked for."""
 HAPPENINGS: Final = {
     "begin": RolloutEventKind.DECOMMISSION_BEGUN,
     "decide": RolloutEventKind.DECOMMISSION_DECIDED,
@@ -142,6 +144,22 @@ def undo(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
     refuse_unless(kept, f"the prompt blocks of {name} are deleted (step 4): its decommission cannot be undone")
     said = f"{len(record.steps)} of {len(CleanupStep)} steps were taken"
     return _recorded(rollout, facts, None, by, step="undo", detail=said)
+
+
+def window_passed(
+    rollout: SlotRollout, facts: DefinitionFacts, record: Decommission, at: datetime, detail: str
+) -> RolloutEvent:
+    """Return the event that the window of a decommission has passed. Its `request_id` identifies the decommission.
+
+    No operator can use that id: ids of requests contain no space.
+    """
+    by = Actor(
+        actor=WATCH,
+        reason="the window has passed",
+        request_id=f"decommission-overdue {facts.digest} {record.due_at.timestamp():.0f}",
+        at=at,
+    )
+    return event_about(rollout, facts, RolloutEventKind.DECOMMISSION_OVERDUE, by, detail=detail)
 
 
 def _begun(rollout: SlotRollout, digest: Digest) -> tuple[DefinitionFacts, Decommission]:

@@ -44,6 +44,8 @@ class RolloutEventKind(StrEnum):
     DECOMMISSION_STEP = "decommission_step"
     DECOMMISSION_DECIDED = "decommission_decided"
     DECOMMISSION_UNDONE = "decommission_undone"
+    DECOMMISSION_OVERDUE = "decommission_overdue"
+    """Its window has passed; written once for each decommission, whichever sidecar sees it first."""
     REFUSED = "refused"
     HELD = "held"
 

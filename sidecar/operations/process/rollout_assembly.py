@@ -170,7 +170,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         gauges=RolloutGauges(views=views, loaded=ports.definitions, flags=ports.flags, turns=ports.turns, clock=clock),
         tombstones=ports.tombstones,
         decommissions=ReadDecommissions(store, take.decommissioning, pinned, clock),
-        watch_decommissions=WatchDecommissions(views, clock, ports.recorder),
+        watch_decommissions=WatchDecommissions(store, views, clock, ports.recorder),
         release_flags=ReleaseFlags(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
         read_flags=ReadFlags(store, ports.flags, ports.writer_of),
         refusals=RecordRefusals(store, views.current, clock, ports.recorder),

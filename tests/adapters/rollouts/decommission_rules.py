@@ -2,7 +2,8 @@
 
 import asyncio
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 
 from sidecar.adapters.record_memory import MemoryStore
@@ -10,10 +11,13 @@ from sidecar.core.definitions.cards.card import Catalogue
 from sidecar.core.definitions.cards.card_json import card_to_json
 from sidecar.core.errors import RevisionConflict
 from sidecar.core.identifiers import Commit, DefinitionId, Slot, Vertical
+from sidecar.core.rollout.decommission import begin
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus, Decommission, Subject
-from sidecar.core.rollout.events import RolloutEvent
+from sidecar.core.rollout.events import RolloutEvent, RolloutEventKind
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
+from sidecar.core.rollout.step import Actor
+from sidecar.operations.rollout.decommission.decommission_list import WatchDecommissions
 from sidecar.operations.rollout.decommission.decommission_steps import Decommissioning
 from sidecar.operations.rollout.requests import (
     BeginDecommission,
@@ -21,6 +25,7 @@ from sidecar.operations.rollout.requests import (
     DecommissionRequest,
     StepAnswer,
     TakeDecommissionStep,
+    UndoDecommission,
 )
 from sidecar.operations.rollout.steps.content_proofs import ContentProofs
 from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules
@@ -113,6 +118,28 @@ def fields_of(step: CleanupStep) -> dict[str, Any]:
     return {"step": step, "code": code, "confirmed": "looked"}
 
 
+async def begun_at(store: RolloutStore, at: datetime) -> None:
+    """Begin again, as an operator does at that time."""
+    rollout = await store.rollout(SLOT)
+    assert rollout is not None
+    by = Actor(actor="ada@example", reason="because", request_id="r-2", at=at)
+    change = begin(rollout, CARD.digest, timedelta(days=90), by)
+    await store.write(RolloutWrite(slot=SLOT, expected_revision=rollout.revision, rollout=change.rollout))
+
+
+async def watch_of(store: RolloutStore, clock: SettableClock) -> WatchDecommissions:
+    """Return the watch of a replica whose view is as the record is now."""
+    rollouts = {each.slot: each for each in await store.rollouts()}
+    views: Any = SimpleNamespace(current=lambda: SimpleNamespace(slots=rollouts))
+    return WatchDecommissions(store, views, clock, ToldRecorder())
+
+
+async def late_rows(store: RolloutStore) -> list[RolloutEvent]:
+    """Return the rows which say that a window has passed."""
+    bodies = [row.body for row in await store.audit(AuditQuery(slot=SLOT)) if isinstance(row.body, RolloutEvent)]
+    return [body for body in bodies if body.what is RolloutEventKind.DECOMMISSION_OVERDUE]
+
+
 class DecommissionRules:
     """Cases of decommissions over several processes."""
 
@@ -158,6 +185,35 @@ class DecommissionRules:
         assert (len(won), again.changed) == (1, False)
         assert {type(each) for each in came if isinstance(each, BaseException)} == {RevisionConflict}
         assert sum(getattr(row.body, "decommission", None) is not None for row in rows) == 2
+
+    async def test_of_many_replicas_one_puts_on_record_that_the_window_has_passed(self, bench: RolloutBench) -> None:
+        """Two at once, again, and a third one that has just started: one row. Begun anew and late again: another."""
+        async with bench:
+            stores = [await bench.open(name) for name in ("one", "two", "three")]
+            await rolled_back(stores[0])
+            await Replica(stores[0], "ada").ask(BeginDecommission, "r-0")
+            clock = SettableClock(moment())
+            watches = [await watch_of(each, clock) for each in stores]
+            clock.time += timedelta(days=90, seconds=-1)
+            await asyncio.gather(*(each.look() for each in watches))
+            early = await late_rows(stores[0])
+            clock.time += timedelta(seconds=1)
+            await asyncio.gather(*(each.look() for each in watches[:2]))
+            for each in watches:
+                clock.time += timedelta(days=1)
+                await each.look()
+            once = await late_rows(stores[0])
+            await Replica(stores[1], "ada").ask(UndoDecommission, "r-1")
+            await begun_at(stores[1], clock.time)
+            again = [await watch_of(each, clock) for each in stores]
+            clock.time += timedelta(days=90)
+            await asyncio.gather(*(each.look() for each in again))
+            rows = await late_rows(stores[2])
+
+        assert (len(early), len(once), len(rows)) == (0, 1, 2)
+        assert (rows[0].digest, rows[0].actor, rows[0].at) == (CARD.digest, "decommission-watch", once[0].at)
+        assert rows[0].detail.startswith(f"begun {moment():%Y-%m-%d}, due ")
+        assert "step 1 (entry) is not taken" in rows[0].detail
 
     async def test_a_request_is_answered_as_before_by_any_replica(self, bench: RolloutBench) -> None:
         """Its answer was lost: the same id elsewhere, and nothing is taken twice."""

@@ -7,7 +7,7 @@ is unavailable or hangs delays no other sink, up to `sink_export.MOST` rows.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 
 from sidecar.core.identifiers import InstanceId
@@ -51,6 +51,13 @@ class AuditExport:
     def handed_on(self) -> Mapping[str, int]:
         """How many events were handed on, by sink."""
         return {name: each.handed_on for name, each in self._exports.items()}
+
+    def problems(self) -> Iterator[str]:
+        """Yield a sentence about each sink that has not taken its last batch."""
+        for name, each in self._exports.items():
+            if each.problem:
+                waits = f"{each.waiting_seconds:.0f} s"
+                yield f"the audit sink {name} takes nothing, and its oldest event waits for {waits}: {each.problem}"
 
     @property
     def loops(self) -> Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:

@@ -16,7 +16,7 @@ from sidecar.core.rollout.events import TransitionEvent
 from sidecar.operations.ports import Clock
 from sidecar.operations.record.timed_access import read_within
 from sidecar.operations.rollout.store.ports import AuditRow, RolloutRecorder, RolloutStore
-from sidecar.policy.audit import AuditEntry, AuditSink
+from sidecar.policy.audit import AuditEntry, AuditSink, SinkUnavailable
 
 INTERVAL: Final = timedelta(seconds=1)
 LONGEST_PAUSE: Final = timedelta(minutes=1)
@@ -25,6 +25,8 @@ LONGEST_TAKE: Final = 10.0
 """Seconds for one batch."""
 LONGEST_READ: Final = 5.0
 BATCH: Final = 200
+LONGEST_PROBLEM: Final = 300
+"""Characters of what a sink says."""
 MOST: Final = 5_000
 """Rows that are looked through for some that this sink may have: others wait for a bind, or for another sink."""
 
@@ -36,6 +38,7 @@ class SinkExport(Struct, kw_only=True):
         instance: of this replica.
         taken: numbers of rows that a sink has taken and that may not be ticked off yet, by sink; all loops share it.
         handed_on: how many events.
+        problem: why the sink has not taken its last batch; empty: it has.
         longest_take: seconds for one batch.
     """
 
@@ -47,6 +50,7 @@ class SinkExport(Struct, kw_only=True):
     recorder: RolloutRecorder
     taken: Mapping[str, set[int]]
     handed_on: int = 0
+    problem: str = ""
     longest_take: float = LONGEST_TAKE
     _waiting_since: datetime | None = None
     _failures: int = 0
@@ -81,6 +85,8 @@ class SinkExport(Struct, kw_only=True):
             return False
         fresh = self._fresh(ready)
         self._waiting_since = min((_since(row) for row in fresh), default=None)
+        if not fresh:
+            self.problem = ""  # another replica has handed on what this one could not
         mine = fresh if not fresh or await self._is_mine() else [row for row in fresh if self._is_old(row)]
         given = await self._given_all(mine)
         noted = await self._ticked_off(ready)
@@ -116,12 +122,19 @@ class SinkExport(Struct, kw_only=True):
         try:
             async with asyncio.timeout(self.longest_take):
                 await self.sink.take([_entry(row) for row in rows])
+        except SinkUnavailable as refused:
+            return self._failed(str(refused)[:LONGEST_PROBLEM])
         except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises, the rows stay
-            self.recorder.anomaly("audit_sink_failed", f"{self.name}: {type(error).__name__}")
-            return False
+            return self._failed(type(error).__name__)
+        self.problem = ""
         self.taken[self.name].update(row.number for row in rows)
         self.handed_on += len(rows)
         return True
+
+    def _failed(self, why: str) -> bool:
+        self.problem = why
+        self.recorder.anomaly("audit_sink_failed", f"{self.name}: {why}")
+        return False
 
     async def _ticked_off(self, rows: Sequence[AuditRow]) -> bool:
         """Note on record which rows all sinks have taken by now; returns whether that was kept."""

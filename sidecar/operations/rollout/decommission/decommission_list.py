@@ -1,4 +1,4 @@
-"""Lists decommissions and warns of those that have exceeded their window. Source: PF1-AC-7b, PF1-D-67."""
+"""Lists decommissions and reports those that have exceeded their window. Source: PF1-AC-7b, PF1-D-67."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -9,18 +9,25 @@ import msgspec
 
 from sidecar.core.definitions.cards.card import PromptBlock
 from sidecar.core.definitions.files.names import PLATFORM_OWNER, REQUIRED_BLOCKS
+from sidecar.core.errors import RevisionConflict, StoreUnavailable
 from sidecar.core.identifiers import BlockId, DefinitionId, Digest, Slot, ToolId
+from sidecar.core.rollout.decommission import window_passed
 from sidecar.core.rollout.decommission_facts import Decommission
+from sidecar.core.rollout.events import RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.leftovers import DecommissionScope, leftovers, pending_steps
 from sidecar.operations.ports import Clock
+from sidecar.operations.record.timed_access import read_within
 from sidecar.operations.rollout.decommission.decommission_steps import Decommissioning
-from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore
+from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore, RolloutWrite, StoredAnswer
+from sidecar.operations.rollout.stored_answers import DONE
 from sidecar.operations.rollout.views.pinned_turns import PinnedTurns
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 
 INTERVAL: Final = timedelta(minutes=1)
 AGAIN_AFTER: Final = timedelta(days=1)
+LONGEST_WRITE: Final = 5.0
+"""Seconds for the store."""
 OVERDUE: Final = "decommission_overdue"
 UNSEEN: Final = "what the configuration still holds of it cannot be found out here"
 
@@ -89,47 +96,67 @@ class ReadDecommissions(msgspec.Struct, frozen=True):
 
 
 class WatchDecommissions:
-    """Warns once a day of overdue decommissions.
+    """Warns once a day of overdue decommissions, and puts each on the audit, once over all replicas.
+
+    The row is written together with an answer to a request of its own, whose id names the decommission: a store keeps
+    one answer for each id, so that of several replicas, and after every restart, only the first write adds a row.
 
     Args:
+        store: keeps the audit.
         views: as binds read them, from memory.
         recorder: logs and counts overdue decommissions.
     """
 
-    def __init__(self, views: RolloutViews, clock: Clock, recorder: RolloutRecorder) -> None:
+    def __init__(self, store: RolloutStore, views: RolloutViews, clock: Clock, recorder: RolloutRecorder) -> None:
         """Begin without warnings."""
+        self._store = store
         self._views = views
         self._clock = clock
         self._recorder = recorder
         self._warned: dict[Digest, datetime] = {}
+        self._on_record: dict[Digest, datetime] = {}
 
     async def run(self) -> None:
         """Check periodically; the supervisor owns this loop."""
         while True:
-            self.look()
+            await self.look()
             await asyncio.sleep(INTERVAL.total_seconds())
 
-    def look(self) -> None:
-        """Check once. Each overdue decommission causes at most one warning a day."""
+    async def look(self) -> None:
+        """Check once. Each overdue decommission causes at most one warning a day, and one row of the audit."""
         now = self._clock.now()
-        late = {facts.digest: (facts, record) for facts, record in self._all() if record.overdue(now)}
+        late = {facts.digest: (rollout, facts, record) for rollout, facts, record in self._all() if record.overdue(now)}
         # Definitions that are no longer overdue are forgotten: a decommission that becomes overdue again is reported at
         # once.
         self._warned = {digest: at for digest, at in self._warned.items() if digest in late}
-        for digest, (facts, record) in late.items():
-            if digest in self._warned and now - self._warned[digest] < AGAIN_AFTER:
-                continue
-            self._warned[digest] = now
-            self._recorder.anomaly(
-                OVERDUE,
-                f"{facts.definition_id}: begun {record.began_at:%Y-%m-%d}, due {record.due_at:%Y-%m-%d}; "
-                + "; ".join(pending_steps(facts)),
-            )
+        for digest, (rollout, facts, record) in late.items():
+            dates = f"begun {record.began_at:%Y-%m-%d}, due {record.due_at:%Y-%m-%d}"
+            said = "; ".join((dates, *pending_steps(facts)))
+            if digest not in self._warned or now - self._warned[digest] >= AGAIN_AFTER:
+                self._warned[digest] = now
+                self._recorder.anomaly(OVERDUE, f"{facts.definition_id}: {said}")
+            if self._on_record.get(digest) != record.due_at:
+                event = window_passed(rollout, facts, record, now, said)
+                if await self._recorded(_noted(rollout, event)):
+                    self._on_record[digest] = record.due_at
 
-    def _all(self) -> Iterator[tuple[DefinitionFacts, Decommission]]:
+    async def _recorded(self, change: RolloutWrite) -> bool:
+        """Return whether the row is on record; if it is not, the next look tries again."""
+        try:
+            written = await read_within(self._store.write(change), LONGEST_WRITE)
+        except RevisionConflict:  # the view is behind
+            return False
+        return not isinstance(written, StoreUnavailable)
+
+    def _all(self) -> Iterator[tuple[SlotRollout, DefinitionFacts, Decommission]]:
         slots = self._views.current().slots
         for slot in sorted(slots):
-            yield from _of(slots[slot])
+            yield from ((slots[slot], facts, record) for facts, record in _of(slots[slot]))
+
+
+def _noted(rollout: SlotRollout, event: RolloutEvent) -> RolloutWrite:
+    answer = StoredAnswer(event.request_id, event.request_id, DONE, "", event.at, event.actor)
+    return RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(event,), answer=answer)
 
 
 def _of(rollout: SlotRollout) -> Iterator[tuple[DefinitionFacts, Decommission]]:

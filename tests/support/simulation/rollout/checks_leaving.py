@@ -1,14 +1,16 @@
 """Decommissions and declared configurations: only when nothing is in the way, audited, and nobody is moved."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import msgspec
 
+from sidecar.core.rollout.events import RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts
 from tests.support.simulation.rollout import wishes
 from tests.support.simulation.rollout.checks_binds import judged_binds
-from tests.support.simulation.rollout.facts import DONE, RolloutFacts, Step, said_to_change, same, seconds
+from tests.support.simulation.rollout.facts import DONE, RolloutFacts, Step, is_late, said_to_change, same, seconds
 from tests.support.simulation.rollout.generating import USERS
 from tests.support.simulation.rollout.journal import Bound, Listed, SaidLate
 from tests.support.simulation.rollout.model_serving import CONTROL, ON, Moment, who_serves
@@ -102,28 +104,45 @@ def configurations_move_nobody(facts: RolloutFacts) -> Iterator[str]:
 
 
 def what_is_overdue_is_said(facts: RolloutFacts) -> Iterator[str]:
-    """A decommission that has outlived its window is said aloud at every sidecar and listed so; no other one is."""
+    """A decommission that has outlived its window is said aloud at every sidecar and listed so; no other one is.
+
+    It is on the audit once, whichever sidecar was first: that no other one is there, the model says step by step.
+    """
     window = facts.seen.schedule.window
     for place, at, said in facts.seen.journal.of(SaidLate):
         states = facts.states_between(0, facts.number_at(place))
-        if not any(_late(it, window, said.wall) for slots in states for it in _of_name(slots.values(), said.name)):
+        if not any(is_late(it, window, said.wall) for slots in states for it in _of_name(slots.values(), said.name)):
             yield f"at {at:.3f} {said.life} says that {said.name} is overdue"
     leaving = [it for slot in facts.states[-1].slots.values() for it in slot.definitions if it.leaving is not None]
     last = max((entry.wall for _, _, entry in facts.seen.journal.of(Bound)), default=0.0)
     told = {(said.life, said.name): True for _, _, said in facts.seen.journal.of(SaidLate)}
-    for it in (each for each in leaving if _late(each, window, last)):
+    for it in (each for each in leaving if is_late(each, window, last)):
         for replica in facts.seen.fleet.standing:
             if (replica.life, it.name) not in told:
                 yield f"{replica.life} never says that {it.name} is overdue"
+        if not any(event.digest == it.content for event in _on_record(facts)):
+            yield f"the audit never says that {it.name} is overdue"
+    begun = _begins(facts)
+    for content, times in Counter(str(event.digest) for event in _on_record(facts)).items():
+        if times > begun[content]:
+            yield f"{times} rows of the audit say that {content} is overdue; it was begun {begun[content]} times"
     for _, at, listed in facts.seen.journal.of(Listed):
         pending = [it for it in leaving if it.leaving is not None and not it.leaving.over]
-        wanted = sorted((it.content, _late(it, window, listed.wall), True) for it in pending)
+        wanted = sorted((it.content, is_late(it, window, listed.wall), True) for it in pending)
         if sorted(listed.rows) != wanted:
             yield f"at {at:.3f} {listed.life} lists {sorted(listed.rows)}, there are {wanted}"
 
 
-def _late(it: Definition, window: float, wall: float) -> bool:
-    return it.leaving is not None and not it.leaving.over and wall >= it.leaving.began + window - 1e-6
+def _on_record(facts: RolloutFacts) -> Iterator[RolloutEvent]:
+    for step in facts.steps:
+        yield from (each for each in step.committed.change.events if each.what == "decommission_overdue")
+
+
+def _begins(facts: RolloutFacts) -> Counter[str]:
+    """Return how often the decommission of each content began, before the run or in it."""
+    first = (it.content for slot in facts.states[0].slots.values() for it in slot.definitions if it.leaving is not None)
+    began = (step for step in facts.steps if step.changes and step.wish is not None and step.wish.kind == wishes.BEGIN)
+    return Counter((*first, *(str(event.digest) for step in began for event in step.committed.change.events)))
 
 
 def _of_name(slots: Iterable[Slot], name: str) -> Iterator[Definition]:

@@ -8,6 +8,7 @@ from tests.support.simulation.rollout.facts import (
     DONE,
     HELD,
     KILL_SWITCH,
+    WATCH,
     RolloutFacts,
     Step,
     not_configured,
@@ -167,7 +168,7 @@ def every_step_is_audited(facts: RolloutFacts) -> Iterator[str]:
             wanted = sorted(step.said.happened)
             if moves != step.said.moves or happened != wanted:
                 yield f"{_where(step)}: audited are {moves} {happened}, the model has {step.said.moves} {wanted}"
-        if wish is None and actors and {actor for actor, _ in actors} != {CONFIGURATION}:
+        if wish is None and actors and {actor for actor, _ in actors} not in ({CONFIGURATION}, {WATCH}):
             yield f"{_where(step)}: audited as {actors}"
 
 

@@ -12,13 +12,14 @@ from tests.support.simulation.ports import BEGIN
 from tests.support.simulation.rollout import cards, model, wishes
 from tests.support.simulation.rollout.holdups import Holdups, Span
 from tests.support.simulation.rollout.journal import Answered, Began, Committed, Gated, Lived
-from tests.support.simulation.rollout.model_values import Said, Slot
+from tests.support.simulation.rollout.model_values import Definition, Said, Slot
 from tests.support.simulation.rollout.translating import asked_of, rows_of, slot_of, without_what_is_over
 from tests.support.simulation.rollout.wishes import Wish
 from tests.support.simulation.rollout.world import RolloutSeen
 
 KILL_SWITCH: Final = "kill-switch"
 CONFIGURATION: Final = "configuration"
+WATCH: Final = "decommission-watch"
 DONE: Final = "done"
 
 HELD: Final = requests.HELD
@@ -208,6 +209,8 @@ def _said(facts: RolloutFacts, entry: Committed, before: Slot, wish: Wish | None
     if wish is not None:
         return _of_a_wish(facts, entry, before, wish, now)
     actors = {each.actor for each in rows_of(change)}
+    if actors == {WATCH}:
+        return _window_passed(facts, entry, before, now)
     if actors != {CONFIGURATION} or not change.events:
         return None
     for _, variants in facts.seen.schedule.catalogues:
@@ -218,6 +221,20 @@ def _said(facts: RolloutFacts, entry: Committed, before: Slot, wish: Wish | None
                     continue  # alone in one configuration, and not in another
                 return said
     return None
+
+
+def _window_passed(facts: RolloutFacts, entry: Committed, before: Slot, now: float) -> Said | None:
+    """Say that a decommission which is late now is one row, and that nothing else changes."""
+    (event,) = rows_of(entry.change)
+    it = before.of(str(event.digest))
+    if it is None or not is_late(it, facts.seen.schedule.window, now):
+        return None
+    return Said(before, happened=(("decommission_overdue", it.content, 0, 0),))
+
+
+def is_late(it: Definition, window: float, wall: float) -> bool:
+    """Say whether the decommission of a definition has outlived its window."""
+    return it.leaving is not None and not it.leaving.over and wall >= it.leaving.began + window - 1e-6
 
 
 def _of_a_wish(facts: RolloutFacts, entry: Committed, before: Slot, wish: Wish, now: float) -> Said:

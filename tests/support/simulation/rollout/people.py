@@ -13,11 +13,12 @@ from sidecar.core.identifiers import TurnId
 from sidecar.operations.rollout.requests import StepAnswer
 from tests.support.simulation.record.processes import ConnectionLost
 from tests.support.simulation.rollout import wishes
+from tests.support.simulation.rollout.fleet import Fleet
 from tests.support.simulation.rollout.journal import Answered, Began, Bound, Called, Ended
 from tests.support.simulation.rollout.model_values import Slot
 from tests.support.simulation.rollout.outside import OpenTurn
 from tests.support.simulation.rollout.picking import pick
-from tests.support.simulation.rollout.replicas import Around, Fleet, Replica, request_of
+from tests.support.simulation.rollout.replicas import Around, Replica, request_of
 from tests.support.simulation.rollout.schedule import Errand, TurnPlan
 from tests.support.simulation.rollout.translating import asked_of, slot_of
 from tests.support.simulation.rollout.wishes import Wish

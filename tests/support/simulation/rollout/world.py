@@ -13,12 +13,13 @@ from tests.support.simulation.ports import JumpingClock
 from tests.support.simulation.record.processes import ProcessLoop
 from tests.support.simulation.rollout import cards
 from tests.support.simulation.rollout.flags import FlagService, FlagsInStore
+from tests.support.simulation.rollout.fleet import Fleet
 from tests.support.simulation.rollout.generating import CALM_AFTER, USERS
 from tests.support.simulation.rollout.journal import Journal, Switched
 from tests.support.simulation.rollout.model_values import Slot
 from tests.support.simulation.rollout.outside import GateService
 from tests.support.simulation.rollout.people import Person, TurnTaker
-from tests.support.simulation.rollout.replicas import PLACES, Around, Fleet
+from tests.support.simulation.rollout.replicas import PLACES, Around
 from tests.support.simulation.rollout.schedule import Blow, Flip, RolloutSchedule, TurnPlan
 from tests.support.simulation.rollout.store import WatchedContents
 from tests.support.simulation.rollout.translating import rollout_of

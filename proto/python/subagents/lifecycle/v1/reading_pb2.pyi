@@ -123,6 +123,7 @@ class RolloutEventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ROLLOUT_EVENT_KIND_DECOMMISSION_UNDONE: _ClassVar[RolloutEventKind]
     ROLLOUT_EVENT_KIND_REFUSED: _ClassVar[RolloutEventKind]
     ROLLOUT_EVENT_KIND_HELD: _ClassVar[RolloutEventKind]
+    ROLLOUT_EVENT_KIND_DECOMMISSION_OVERDUE: _ClassVar[RolloutEventKind]
 
 class ActorRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -207,6 +208,7 @@ ROLLOUT_EVENT_KIND_DECOMMISSION_DECIDED: RolloutEventKind
 ROLLOUT_EVENT_KIND_DECOMMISSION_UNDONE: RolloutEventKind
 ROLLOUT_EVENT_KIND_REFUSED: RolloutEventKind
 ROLLOUT_EVENT_KIND_HELD: RolloutEventKind
+ROLLOUT_EVENT_KIND_DECOMMISSION_OVERDUE: RolloutEventKind
 ACTOR_ROLE_UNSPECIFIED: ActorRole
 ACTOR_ROLE_VIEWER: ActorRole
 ACTOR_ROLE_OPERATOR: ActorRole

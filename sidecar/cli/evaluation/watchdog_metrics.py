@@ -1,0 +1,99 @@
+"""Metrics of the watchdog of ramps, in the text format of Prometheus.
+
+The watchdog is a program of its own, so a sidecar cannot say whether it lives. `metrics_server.py` serves them.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from sidecar.core.evaluation.ramp_verdict import Verdict
+
+START_TIME: Final = "sidecar.watchdog.start_time_seconds"
+INTERVAL: Final = "sidecar.watchdog.interval_seconds"
+LAST_ROUND: Final = "sidecar.watchdog.last_round_time_seconds"
+ROUNDS: Final = "sidecar.watchdog.rounds_total"
+VERDICT: Final = "sidecar.watchdog.ramp_verdict"
+RAMP_DOWNS: Final = "sidecar.watchdog.ramp_downs_total"
+"""Names with dots, as the sidecar's own; the exposition has underscores."""
+
+JUDGED: Final = "judged"
+FAILED: Final = "failed"
+DONE: Final = ("ramped_down", "would_ramp_down", "refused")
+
+Series = Iterable[tuple[Mapping[str, str], float]]
+
+
+@dataclass(slots=True)
+class WatchdogMetrics:
+    """What the watchdog has done and said; written by its loop, read by the threads of the server.
+
+    Attributes:
+        every: seconds between two rounds.
+        now: seconds since 1970.
+        last_round: when all ramps were last judged; None: never. A failed round does not change it.
+    """
+
+    every: float = 0.0
+    now: Callable[[], float] = time.time
+    last_round: float | None = None
+    rounds: dict[str, int] = field(default_factory=lambda: dict.fromkeys((JUDGED, FAILED), 0))
+    ramp_downs: dict[str, int] = field(default_factory=lambda: dict.fromkeys(DONE, 0))
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    started: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin now."""
+        self.started = self.now()
+
+    def judged(self, verdicts: Mapping[str, Verdict], done: Iterable[str]) -> None:
+        """Note a round.
+
+        Args:
+            verdicts: on each ramp, by slot; replaces those of the round before.
+            done: what was done about breaches: words of `DONE`.
+        """
+        self.verdicts = verdicts
+        for each in done:
+            self.ramp_downs[each] += 1
+        self.rounds[JUDGED] += 1
+        self.last_round = self.now()
+
+    def failed(self) -> None:
+        """Note a round without evidence. The last verdicts stay."""
+        self.rounds[FAILED] += 1
+
+    def text(self) -> str:
+        """Return the exposition."""
+        return "".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield from _family(START_TIME, "When the watchdog started, in seconds since 1970.", [({}, self.started)])
+        yield from _family(INTERVAL, "Seconds between two rounds.", [({}, self.every)])
+        last, verdicts = self.last_round, self.verdicts
+        looked: Series = [] if last is None else [({}, last)]
+        yield from _family(LAST_ROUND, "When all ramps were last judged, in seconds since 1970.", looked)
+        results = [({"result": name}, count) for name, count in self.rounds.items()]
+        yield from _family(ROUNDS, "Rounds of the watchdog.", results)
+        said = [
+            ({"slot": slot, "verdict": each}, float(each is verdict))
+            for slot, verdict in verdicts.items()
+            for each in Verdict
+        ]
+        yield from _family(VERDICT, "1: the last verdict on the ramp of the slot.", said)
+        downs = [({"result": name}, count) for name, count in self.ramp_downs.items()]
+        yield from _family(RAMP_DOWNS, "Breaches, by what was done about them.", downs)
+
+
+def _family(name: str, help_text: str, series: Series) -> Iterator[str]:
+    shown = name.replace(".", "_")
+    kind = "counter" if name.endswith("_total") else "gauge"
+    yield f"# HELP {shown} {help_text}\n# TYPE {shown} {kind}\n"
+    for labels, value in series:
+        inner = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        yield f"{shown}{{{inner}}} {value}\n" if inner else f"{shown} {value}\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
