@@ -171,6 +171,7 @@ DEPENDS: Final = {
     "TakeDecommissionStepRequest.code": "goes with step 3 only",
     "ListActivePeriodsRequest.principal": "either a user or a share",
     "ListActivePeriodsRequest.share_basis_points": "either a user or a share",
+    "ListTurnsRequest.reason": "a reason for which a call can end",
     "EraseUserRequest.reason": "a stream; its handler is not reached by one step",
 }
 """Values that a rule allows, and that the sidecar may refuse for the reason given here."""

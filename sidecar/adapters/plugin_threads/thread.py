@@ -34,11 +34,11 @@ END_SECONDS: Final = 1.0
 
 
 class PluginThread:
-    """Runs coroutines and functions in a thread, on behalf of the event loop that asks.
+    """Runs coroutines and functions in a thread, on behalf of the calling event loop.
 
     Args:
-        name: of the instance, for operators.
-        on_problem: receives the report that the thread is blocked. Called in the loop that asks.
+        name: the name of the instance, for operators.
+        on_problem: receives the report that the thread is blocked. Called in the calling loop.
         report_after: seconds without a reaction to a cancellation after which the thread is reported as blocked.
 
     Attributes:
@@ -84,7 +84,7 @@ class PluginThread:
         """Run a function in the thread while this thread waits; return its result, or raise what it raises.
 
         Raises:
-            TimeoutError: no answer in time, or an earlier one is still missing, which is not waited for again.
+            TimeoutError: the function has not returned in time, or an earlier one has still not returned.
         """
         if self._late is not None and not self._late.is_set():
             raise TimeoutError(f"{self.name} has not returned from an earlier call")
@@ -111,7 +111,7 @@ class PluginThread:
             self._loop.call_soon_threadsafe(callback)
 
     def leave(self) -> None:
-        """Let an object go. After the last one the thread ends, as soon as it is not blocked."""
+        """Remove an object. After the last one the thread ends, as soon as it is not blocked."""
         self.users -= 1
         if self.users <= 0:
             self.post(self._loop.stop)
@@ -161,10 +161,10 @@ class _End(Struct, Generic[Answer], frozen=True):
 
 
 class _Call(Generic[Answer]):
-    """One call. Its methods but the constructor run in the thread of the plugin.
+    """One call. All methods except the constructor run in the thread of the plugin.
 
     Attributes:
-        ending: settles in the loop that asked.
+        ending: the result; it is set in the calling loop.
         heard: the thread has carried the cancellation out.
     """
 
@@ -200,7 +200,7 @@ class _Call(Generic[Answer]):
 
 
 async def closed_in(thread: PluginThread, made: Callable[[], Any]) -> None:
-    """Close an object in its thread, if there is one, and let the thread go."""
+    """Close an object in its thread, if it exists, and end the thread after its last object."""
 
     async def close() -> None:
         if (found := made()) is not None:

@@ -16,7 +16,7 @@ def moment_of(text: str, now: datetime) -> datetime:
         now: aware.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the text is none of these.
     """
     if text.strip().lower() == "now":
         return now
