@@ -118,6 +118,7 @@ class PluginThread:
 
     def _look_at(self, call: "_Call[Any]") -> None:
         reported = self._reported
+        # One report until the thread reacts again: all calls that wait for a blocked thread have the same cause.
         if call.heard or (reported is not None and not reported.heard):
             return
         self._reported = call
@@ -138,6 +139,7 @@ class PluginThread:
 
     def _end(self) -> None:
         left = asyncio.all_tasks(self._loop)
+        # The plugin may have started tasks of its own; a loop that closes with running tasks would print warnings.
         for task in left:
             task.cancel()
         if left:
@@ -194,6 +196,8 @@ class _Call(Generic[Answer]):
             return _End(None, error)
 
     def _report(self, task: "asyncio.Task[_End[Answer]]") -> None:
+        # A done callback and not a `finally` in the coroutine: it also runs if the task is cancelled before its first
+        # step.
         end: _End[Answer] = _End(None, asyncio.CancelledError()) if task.cancelled() else task.result()
         with suppress(RuntimeError):  # the loop that asked is closed
             self._here.call_soon_threadsafe(self.ending.settle, end)
