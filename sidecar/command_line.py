@@ -41,7 +41,7 @@ ASYNCIO_PART: Final = "grpc.aio"
 
 
 class DeferredModule(ModuleType):
-    """Stands for a module until something of it is used; then the module takes its place.
+    """Takes the place of a module until something of it is used; then the module is loaded.
 
     The last step of `import grpc` imports `grpc.aio`. That is a tenth of what a command costs, and few commands use it.
     """

@@ -86,7 +86,6 @@ class FlagSnapshot(Struct, frozen=True):
     Attributes:
         fresh: the usable reports, by backend; a backend that is stale or was never reached has no entry.
         fresh_until: monotonic seconds at which the first of `fresh` becomes stale; infinity if there is none.
-        active: the names that `active_flags` returns.
         confirmed_at: monotonic seconds at which the fetch of each of `fresh` began.
         narrowed: whether a flag of `fresh` is on for some users only.
     """
@@ -94,7 +93,6 @@ class FlagSnapshot(Struct, frozen=True):
     routes: FlagRoutes
     fresh: Mapping[str, FlagReport]
     fresh_until: float
-    active: tuple[str, ...]
     confirmed_at: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     narrowed: bool = False
 
@@ -110,6 +108,7 @@ class FlagSnapshot(Struct, frozen=True):
             return FlagValue.UNREACHABLE
         if flag_name in report.on:
             return FlagValue.ON
+        # Before OFF: off kills or pauses a definition, so an unclear state must never become off.
         if flag_name in report.unclear or (report.asked is not None and flag_name not in report.asked):
             return FlagValue.UNREACHABLE
         return FlagValue.OFF
@@ -131,9 +130,10 @@ class FlagSnapshot(Struct, frozen=True):
     def active_flags(self) -> tuple[str, ...]:
         """Return the names of the flags that are on for all users at any fresh backend, each once, in code point order.
 
-        For the cohort's `active_feature_flags` (PF1-D-37). Decisions use `value`, which considers the vertical.
+        For audit events. Decisions use `value`, which considers the vertical. Computed when it is asked for: a backend
+        may have thousands of flags, and snapshots are made every few seconds.
         """
-        return self.active
+        return tuple(sorted(set().union(*(report.on - report.shares.keys() for report in self.fresh.values()))))
 
     @property
     def stale_backends(self) -> tuple[str, ...]:
@@ -155,15 +155,14 @@ def flag_snapshot_of(
     Returns:
         The snapshot, valid from `now` until its `fresh_until`.
     """
+    # A backend that no route uses must not shorten `fresh_until`.
     used = {name: contacts[name] for name in routes.backends if name in contacts}
     fresh = {name: contact for name, contact in used.items() if now < contact.confirmed_at + max_staleness}
     ends = [contact.confirmed_at + max_staleness for contact in fresh.values()]
-    names: set[str] = set().union(*(contact.report.on - contact.report.shares.keys() for contact in fresh.values()))
     return FlagSnapshot(
         routes=routes,
         fresh=MappingProxyType({name: contact.report for name, contact in fresh.items()}),
         fresh_until=min(ends, default=float("inf")),
-        active=tuple(sorted(names)),
         confirmed_at=MappingProxyType({name: contact.confirmed_at for name, contact in fresh.items()}),
         narrowed=any(contact.report.shares for contact in fresh.values()),
     )

@@ -19,14 +19,19 @@ CLASSES: Final = frozenset(
     {
         "AttemptFrames",
         "Calls",
+        "BudgetLedger",
         "Child",
         "ChildFrames",
         "DataUse",
         "Delegation",
-        "Ledger",
+        "Listeners",
         "LiveDispatch",
         "Ownership",
+        "ProgressReports",
+        "SentEffect",
+        "SentEffects",
         "TurnEnding",
+        "TurnSlotQueues",
         "TurnState",
     }
 )
@@ -60,6 +65,13 @@ def owned_attributes(found: Iterable[Module]) -> frozenset[str]:
         for node in module.nodes
         if isinstance(node, ast.ClassDef) and node.name in CLASSES
         for name in _held(node)
+    )
+
+
+def classes_at_home(found: Iterable[Module]) -> frozenset[str]:
+    """Return the names of all classes of their home."""
+    return frozenset(
+        node.name for module in found if _is_home(module) for node in module.nodes if isinstance(node, ast.ClassDef)
     )
 
 

@@ -10,11 +10,14 @@ from typing import Final
 import apsw
 import pytest
 
+from scripts.benchmark.processes import REPOSITORY
+from scripts.benchmark.sidecar_server import MEMORY, SQLITE
 from sidecar.adapters.sqlite.worker import Worker
-from tests.budgets.ceilings import by_place, risen
+from tests.budgets.ceilings import by_place, kept, risen
 from tests.budgets.meter import CountingLoop, Counts, Meter, Spot, watched_sqlite
+from tests.budgets.scenarios import AT_ONCE
 from tests.budgets.stand_ins import NoChance
-from tests.budgets.table import TABLE, Budget
+from tests.budgets.table import CHILDREN, FURTHER, TABLE, Budget
 
 PLACE: Final = Spot("sidecar.core.place", "function")
 OTHER: Final = Spot("asyncio.tasks", "gather")
@@ -96,3 +99,26 @@ def test_what_does_not_rise_is_let_through(ceiling: dict[str, int]) -> None:
 def test_places_are_summed_up() -> None:
     """The details of one place together."""
     assert by_place(Counter({PLACE: 1, Spot(PLACE.place, "other"): 2})) == {PLACE.place: 3}
+
+
+DOCUMENTED: Final[dict[str, Budget]] = {
+    "Python calls, one child, no store": Budget("one", MEMORY, "calls"),
+    "Python calls, each further child, no store": Budget(FURTHER, MEMORY, "calls", CHILDREN),
+    "bytes written, one child, durable": Budget("one, queued", SQLITE, "bytes", AT_ONCE),
+    "bytes written, eight children, durable": Budget("eight, queued", SQLITE, "bytes", AT_ONCE),
+    "durable, 16 queued": Budget("one, queued", SQLITE, "calls", AT_ONCE),
+    "over a session lane, no store": Budget("one, over a lane", MEMORY, "calls", AT_ONCE),
+    "over a session lane, durable": Budget("one, over a lane", SQLITE, "calls", AT_ONCE),
+}
+"""Budgets by their row in `docs/benchmarks.md`; the last cell of a row is the count."""
+
+
+@pytest.mark.parametrize("row", DOCUMENTED)
+def test_the_documentation_has_the_figures_that_were_counted(row: str) -> None:
+    """For one dispatch, or one child."""
+    text = (REPOSITORY / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {row} |")]
+    budget = DOCUMENTED[row]
+    assert budget in [replace(each, gate=None) for each in TABLE]
+    counted = round(sum(kept()[str(budget)].values()) / budget.per)
+    assert int(line.split("|")[-2].replace(",", "")) == counted

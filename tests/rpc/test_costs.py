@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grpc import StatusCode
 from msgspec.structs import replace
 
 from sidecar.adapters.system import OwnedTasks, SystemClock, SystemIds
@@ -23,7 +24,9 @@ from subagents.errors.v1.error_reason_pb2 import ErrorReason
 from tests.support.builders import MODEL, a_card, with_limits
 from tests.support.fake_runner import ScriptedRunner, answers, raises
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
+from tests.support.lagging_lists import LaggingLists
 from tests.support.postgres import PostgresServer, running_postgres
+from tests.support.requests import failure_of
 
 PRICED = replace(MODEL, price_per_million_input=0.15, price_per_million_output=0.6)
 ASKING = answers("Found.", usage=(1000, 500))
@@ -151,6 +154,25 @@ async def test_the_budget_of_a_user_and_day_counts_over_turns_restarts_and_repli
 
         assert [each.outcomes for each in (second, third, other)] == [["SUCCEEDED"], ["REFUSED"], ["SUCCEEDED"]]
         assert third.of("call-1").status.reason == ErrorReason.ERROR_REASON_COST_BUDGET
+
+
+async def test_while_the_lists_lag_no_dispatch_begins_under_a_budget_of_a_user_and_day() -> None:
+    """Turns that are missing from a list would not count. Once the lists are complete, the budget decides again."""
+    store = LaggingLists()
+    rules = {"cost": CostBudgets(principal_and_day=units(0.0008))}
+    async with running_sidecar_for_tests(store=store, cards=cards(), rules=rules) as sidecar:
+        sidecar.runner.use("shop", ASKING)
+        for _ in range(2):
+            reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop")
+            assert reply.outcomes == ["SUCCEEDED"]
+        third = await sidecar.bind()
+        failure = await failure_of(sidecar.dispatch(third, "ask_shop"))
+        await store.projector.catch_up()
+        decided = await sidecar.dispatch(third, "ask_shop")
+
+        assert decided.of("call-1").status.reason == ErrorReason.ERROR_REASON_COST_BUDGET
+        assert (failure.code, failure.reason) == (StatusCode.UNAVAILABLE, "STORE_UNAVAILABLE")
+        assert sidecar.runner.started == ["shop", "shop"]
 
 
 async def test_a_call_that_waits_for_its_turn_is_refused_if_the_one_before_it_used_the_budget_up() -> None:

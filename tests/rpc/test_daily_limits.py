@@ -10,6 +10,7 @@ from sidecar.core.identifiers import InstanceId
 from subagents.errors.v1 import error_reason_pb2
 from tests.support.builders import a_card, with_limits
 from tests.support.harness import Reply, SidecarForTests, running_sidecar_for_tests
+from tests.support.lagging_lists import LaggingLists
 
 REACHED, UNKNOWN = error_reason_pb2.ERROR_REASON_DAILY_LIMIT_REACHED, error_reason_pb2.ERROR_REASON_DAILY_LIMIT_UNKNOWN
 
@@ -108,4 +109,17 @@ async def test_while_the_record_cannot_say_the_call_is_refused_and_its_sibling_r
 
         assert reply.outcomes == ["REFUSED", "SUCCEEDED"]
         assert reply.of("call-1").status.reason == UNKNOWN
+        assert later.outcomes == ["SUCCEEDED"]
+
+
+async def test_while_the_lists_lag_the_call_is_refused() -> None:
+    """Calls of turns that are missing from a list would not count."""
+    store = LaggingLists()
+    async with running_sidecar_for_tests(cards=limited(3), store=store) as sidecar:
+        replies = [await asked(sidecar, "ask_shop") for _ in range(3)]
+        await store.projector.catch_up()
+        later = await asked(sidecar, "ask_shop")
+
+        assert [reply.outcomes for reply in replies] == [["SUCCEEDED"], ["SUCCEEDED"], ["REFUSED"]]
+        assert replies[2].of("call-1").status.reason == UNKNOWN
         assert later.outcomes == ["SUCCEEDED"]

@@ -18,8 +18,8 @@ INDENT: Final = re.compile(r"\s*")
 def annotations_of(content: bytes) -> tuple[Annotation, ...]:
     """Return the override comments of a parsed file, in order of line.
 
-    A comment after a value belongs to that line. A comment on its own line belongs to the next item, unless that is
-    indented less: then to the previous one.
+    A comment after a value belongs to that line. A comment on its own line belongs to the next item, or to the
+    previous item if the next one is indented less.
     """
     if COMMENT.encode() not in content:
         return ()

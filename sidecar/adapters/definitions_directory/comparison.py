@@ -25,7 +25,7 @@ from sidecar.core.definitions.review.references import (
 )
 
 OWNED: Final = "dubious ownership"
-"""Git's error for a checkout of another owner, as in a container that mounts one."""
+"""Git's error for a checkout that another user owns, such as a checkout that is mounted into a container."""
 NOTHING_BEFORE: Final = f"the base has no {CONFIG_FILE}: every entry counts as new"
 
 
@@ -80,7 +80,7 @@ def compare_with_folder(root: Path, base: Path) -> Comparison:
 
 
 def _refusal(said: str, root: Path) -> str:
-    """Return git's own message. Personal git settings are not read, so permissions in them do not apply."""
+    """Return git's message. Personal git settings are not read, so a `safe.directory` in them has no effect."""
     remedy = f"; allow it with `git config --system --add safe.directory {root.resolve()}`" if OWNED in said else ""
     return f"git refuses: {printable(said)}{remedy}"
 

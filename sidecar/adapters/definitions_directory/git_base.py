@@ -24,7 +24,7 @@ class GitBase:
         commit: the merge base.
         files: the configuration's files in `commit`.
         head_under: the configuration's folder in the repository at HEAD, with a trailing slash; empty: the top.
-        told: messages for the user about how the base was found.
+        told: messages to the user about the search for the base.
     """
 
     git: Git

@@ -2,7 +2,7 @@
 
 The search walks back from HEAD over the commits that touched the configuration and loads each version: a digest's
 commit is the oldest of the unbroken run that ends at HEAD. A digest has no commit if its change is not committed, the
-root is outside git, git is missing, or the search takes too long. It is then its own commit, as in a plain directory.
+root is outside git, git is missing, or the search takes too long. The digest then takes the place of the commit.
 """
 
 import subprocess
@@ -28,7 +28,7 @@ class GitHistory:
     """
 
     def __init__(self, root: Path, seconds: float = SECONDS_AT_MOST) -> None:
-        """Begin without reading anything."""
+        """Create without reading git; the first search reads it."""
         self._root = root
         self._seconds = seconds
         self._known: dict[str, frozenset[Digest]] = {}

@@ -22,7 +22,7 @@ OPTIONS: Final = (
     "-c",
     "log.showSignature=false",
 )
-"""No pager, and none of the programs that the settings of the checkout could name."""
+"""Switches off the pager and all programs that the settings of the checkout could start."""
 PLAIN_FILES: Final = ("100644", "100755")
 SHA256_DIGITS: Final = 64
 
@@ -119,7 +119,7 @@ class CommittedFiles(Struct, frozen=True):
 
 
 def blob_name(content: bytes, like: str) -> str:
-    """Return what git calls this content in the repository that has the blob `like`."""
+    """Return git's hash of a content, with the hash function of the repository that has the blob `like`."""
     algorithm = "sha256" if len(like) == SHA256_DIGITS else "sha1"
     digest = new_hash(algorithm, b"blob %d\0" % len(content), usedforsecurity=False)
     digest.update(content)

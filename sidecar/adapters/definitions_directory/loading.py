@@ -20,9 +20,9 @@ def load_directory(
 
     Args:
         root: the folder that holds `agent_config.yaml`.
-        count: tokens of a text, for the model; an estimate by default.
-        commits_of: where digests first appeared, e.g. `GitHistory(root).commits_of`.
-        max_sub_agents: sub-agents of one orchestrator that its model is offered.
+        count: returns the number of tokens of a text; an estimate by default.
+        commits_of: returns the commits in which digests first appeared, e.g. `GitHistory(root).commits_of`.
+        max_sub_agents: the most sub-agents of one orchestrator.
     """
     return load_tree(read_tree(root), count, commits_of, max_sub_agents)
 
@@ -33,7 +33,7 @@ def load_tree(
     commits_of: CommitsOf = no_commit,
     max_sub_agents: int = SUB_AGENTS_AT_MOST,
 ) -> LoadedCatalogue:
-    """Load a state that was read already."""
+    """Load a version whose files were read already."""
     parsed = {path: parse(content, path) for path, content in tree.files.items()}
     return load_parsed(parsed, tree.unread, tree.problems, count, commits_of, max_sub_agents)
 
@@ -50,11 +50,11 @@ def load_parsed(
 
     Args:
         parsed: by path.
-        unread: paths that are there but could not be read.
-        problems: why they could not.
-        count: tokens of a text.
-        commits_of: where digests first appeared.
-        max_sub_agents: sub-agents of one orchestrator that its model is offered.
+        unread: paths that exist but could not be read.
+        problems: why they could not be read.
+        count: returns the number of tokens of a text.
+        commits_of: returns the commits in which digests first appeared.
+        max_sub_agents: the most sub-agents of one orchestrator.
     """
     documents = [one.document for one in parsed.values() if one.document is not None]
     missing = [path for path, one in parsed.items() if one.document is None]

@@ -20,7 +20,7 @@ from sidecar.core.definitions.files.problems import Problem, printable, quoted
 BYTES_AT_MOST: Final = 256 * 1024
 DEPTH_AT_MOST: Final = 20
 PROBLEMS_AT_MOST: Final = 50
-"""Of one file, before reading it is given up."""
+"""After this number of problems, the rest of a file is not read."""
 
 PARSER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -58,7 +58,7 @@ class Parsed(Struct):
 
 
 def parse(content: bytes, path: str) -> Parsed:
-    """Parse one file. Never raises for anything the content may be.
+    """Parse one file. No content makes it raise.
 
     Args:
         content: the file's bytes.
@@ -118,7 +118,7 @@ class _Builder:
             raise _Unreadable(None, "is not YAML") from None
 
     def _checked(self, events: Iterator[yaml.Event]) -> Iterator[yaml.Event]:
-        """Pass events on, refusing what no configuration needs."""
+        """Pass events on. Refuses features of YAML that no configuration needs."""
         depth = documents = 0
         for event in events:
             line = _line_of(event)
@@ -225,7 +225,7 @@ def _advice(text: str) -> str:
 
 
 def _label(steps: Steps, value: Any) -> str:
-    """Return what messages call a place; an entry of a list that has an id goes by it."""
+    """Return the name of a position for messages. An entry of a list is named by its id, if it has one."""
     label = ""
     for step in steps:
         try:

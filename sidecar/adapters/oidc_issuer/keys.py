@@ -11,7 +11,7 @@ from sidecar.core.decoding import DecodeError, from_json
 
 MOST_KEYS: Final = 64
 SHORTEST_RSA: Final = 2048
-"""Bits."""
+"""The minimum size of an RSA key in bits."""
 ALGORITHM_OF: Final[Mapping[tuple[str, str], str]] = {
     ("RSA", ""): "RS256",
     ("EC", "P-256"): "ES256",
@@ -32,10 +32,10 @@ class IssuerKeys:
 
 
 def keys_of(text: bytes, algorithms: frozenset[str]) -> IssuerKeys:
-    """Return the keys of a JWKS that fit one of `algorithms`; others are left out, as an issuer may have them too.
+    """Return the keys of a JWKS that fit one of `algorithms`. Other keys of the issuer are ignored.
 
     Raises:
-        KeysUnusable: it is no JWKS, two keys share a `kid`, or none can be used.
+        KeysUnusable: the text is not a JWKS, two keys have the same `kid`, or no key is usable.
     """
     try:
         listed = from_json(text)["keys"]

@@ -1,4 +1,4 @@
-"""Reads a token that an issuer has signed for us. Signature, audience and issuer are the library's to check."""
+"""Reads a token that an issuer has signed for this sidecar. The library checks signature, audience and issuer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -8,16 +8,16 @@ import jwt
 from sidecar.adapters.oidc_issuer.key_source import KeySource
 
 LONGEST: Final = 8192
-"""Characters; more is refused unread."""
+"""The most characters of a token; a longer one is refused without parsing it."""
 ONLY_THEIR_SIGNATURE: Final = {"verify_exp": False, "verify_nbf": False, "verify_iat": False}
 
 
 class TokenProblem(Exception):
-    """A token does not hold.
+    """A token is not valid.
 
     Attributes:
         cause: one word, for metrics and tests.
-        text: what is wrong, without anything of the token.
+        text: the problem, without any part of the token.
     """
 
     def __init__(self, cause: str, text: str) -> None:
@@ -29,10 +29,10 @@ class TokenProblem(Exception):
 def signed_claims(
     token: str, keys: KeySource, issuer: str, audience: str, required: Sequence[str]
 ) -> Mapping[str, Any]:
-    """Return the claims of a token of the issuer. Times are not looked at.
+    """Return the claims of a token of the issuer. Times are not checked.
 
     Raises:
-        TokenProblem: it is no token, another signed it, or it is for another audience.
+        TokenProblem: the text is not a token, another issuer signed it, or it is for another audience.
     """
     if len(token) > LONGEST or not token.isascii():
         raise TokenProblem("malformed", f"it is over {LONGEST} characters, or has some that no token has")

@@ -23,7 +23,7 @@ HINTS: Final = MappingProxyType(
         "audience": "the token is for another audience; request a token for this sidecar from the issuer",
     }
 )
-"""What an operator can do, where it is more than a caller with a token can."""
+"""Advice for operators, by the cause of a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class IssuerRules:
     Attributes:
         issuer, audience: character for character.
         subject_claim, role_claim: names of claims.
-        roles: by what the role claim says.
+        roles: roles by the value of the role claim.
     """
 
     issuer: str
@@ -47,8 +47,8 @@ class IssuerTokens:
     """Opens tokens of one issuer.
 
     Args:
-        keys: of the issuer.
-        rules: what a token has to say.
+        keys: the keys of the issuer.
+        rules: the required contents of a token.
     """
 
     def __init__(self, keys: KeySource, rules: IssuerRules) -> None:
@@ -56,10 +56,10 @@ class IssuerTokens:
         self._rules = rules
 
     def open(self, token: str, now: datetime) -> Caller:
-        """Return who calls.
+        """Return the caller.
 
         Raises:
-            RoleTokenInvalid: it does not hold now, or is none; `metadata` has the `cause`.
+            RoleTokenInvalid: the token is not valid now, or is not a token; `metadata` has the `cause`.
         """
         try:
             claims = signed_claims(token, self._keys, self._rules.issuer, self._rules.audience, REQUIRED)
@@ -83,7 +83,7 @@ class IssuerTokens:
             raise invalid("expired", "it has expired; ask the issuer for another one")
 
     def _role(self, claims: Mapping[str, Any]) -> Role:
-        """Return the one role that the claim means; none and several are no role."""
+        """Return the role of a claim. A claim with several roles, or with none, gives no role."""
         said = claims.get(self._rules.role_claim)
         values = said if isinstance(said, list) else [said]
         roles = {self._rules.roles[value] for value in values if isinstance(value, str) and value in self._rules.roles}
@@ -94,7 +94,7 @@ class IssuerTokens:
 
 
 def _moment(seconds: object) -> datetime:
-    """Return a moment. Raises `RoleTokenInvalid` for anything but seconds since 1970."""
+    """Return a time. Raises `RoleTokenInvalid` if the value is not a number of seconds since 1970."""
     try:
         if isinstance(seconds, int | float) and not isinstance(seconds, bool):
             return datetime.fromtimestamp(seconds, UTC)

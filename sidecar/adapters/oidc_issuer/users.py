@@ -1,4 +1,4 @@
-"""Opens the tokens of users: a claim of a token that the issuer has signed for us becomes the principal of a turn."""
+"""Verifies the tokens of users: one claim of a verified token becomes the principal of a turn."""
 
 import math
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ LONGEST_PRINCIPAL: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class UserRules:
-    """What a user's token has to say.
+    """The required contents of a user's token.
 
     Attributes:
         issuer, audience: character for character.
@@ -34,11 +34,11 @@ class UserRules:
 
 
 class UserTokens:
-    """Opens tokens of users.
+    """Verifies tokens of users.
 
     Args:
-        keys: of the issuer.
-        rules: what a token has to say.
+        keys: the keys of the issuer.
+        rules: the required contents of a token.
     """
 
     def __init__(self, keys: KeySource, rules: UserRules) -> None:
@@ -46,10 +46,10 @@ class UserTokens:
         self._rules = rules
 
     def principal(self, token: str, now: datetime) -> str:
-        """Return for which user a token is. Memory only.
+        """Return the user of a token. Reads memory only.
 
         Raises:
-            Unauthenticated: it does not hold now; `metadata` has the `cause`.
+            Unauthenticated: the token is not valid now; `metadata` has the `cause`.
         """
         rules = self._rules
         try:

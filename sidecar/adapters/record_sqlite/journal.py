@@ -139,7 +139,7 @@ class SqliteJournal(SqliteArchiveReads):
             return None
         return await self._read(lambda connection: reading.last_called(connection, episode_id))
 
-    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
+    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId | None]]:
         """Return dispatches without a living owner, from the facts of each turn that was open before this start."""
         while self._looked_up_to < self._before:
             page = partial(reading.open_turns, after=self._looked_up_to, up_to=self._before, limit=PAGE)
@@ -147,7 +147,7 @@ class SqliteJournal(SqliteArchiveReads):
             turns = await self._read(page)
             self._left += [turn_id for _, turn_id in turns]
             self._looked_up_to = turns[-1][0] if turns else self._before
-        found: list[tuple[TurnId, DispatchId]] = []
+        found: list[tuple[TurnId, DispatchId | None]] = []
         still: list[TurnId] = []
         for place, turn_id in enumerate(self._left):
             if len(found) >= limit:

@@ -8,6 +8,7 @@ import apsw
 
 from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, WITH_FRAMES, fact_from, first, microseconds, rows_of
 from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
+from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.journal.entries import AttemptFrames, Stored
 from sidecar.core.journal.turn_state import state_of
 
@@ -74,10 +75,13 @@ def newest_open(connection: apsw.Connection, limit: int, before: TurnId | None) 
 
 def unsettled_of_others(
     connection: apsw.Connection, turn_id: TurnId, instance: InstanceId
-) -> Sequence[tuple[TurnId, DispatchId]]:
-    """Return the dispatches of a turn that are neither settled nor owned by `instance`.
+) -> Sequence[tuple[TurnId, DispatchId | None]]:
+    """Return the dispatches of a turn that are neither settled nor owned by `instance`; None if it cannot be read.
 
     A SQLite record has one writer at a time, so the owner of such a dispatch is dead.
     """
-    head = state_of(turn_id, turn_facts(connection, turn_id)).head
+    try:
+        head = state_of(turn_id, turn_facts(connection, turn_id)).head
+    except UnreadableFact:
+        return [(turn_id, None)]
     return [(turn_id, each) for each in head.unsettled if head.dispatches[each].owner != instance]

@@ -3,4 +3,4 @@
 from typing import Final
 
 SECONDS: Final = 30.0
-"""That `plugins doctor` gives each plugin: on a busy machine, some libraries take more than ten to import."""
+"""The time limit of `plugins doctor` for each plugin: some libraries need over 10 s to import on a busy machine."""

@@ -15,7 +15,7 @@ from sidecar.core.decoding import DecodeError, from_json
 
 MODULE: Final = "sidecar.cli.plugins.examination"
 LONGEST_OUTPUT: Final = 400
-"""Bytes of what a plugin printed that are shown."""
+"""The most bytes of a plugin's output that are shown."""
 MOST_LINES: Final = 1000
 
 
@@ -24,8 +24,8 @@ class ExaminationResult:
     """The result of one child process.
 
     Attributes:
-        lines: of its report, in order.
-        ended: exit code; below 0: by that signal; None: it was stopped because its time was over.
+        lines: the lines of its report, in order.
+        ended: exit code; negative: the signal that ended it; None: it exceeded its time limit and was stopped.
         printed: the beginning of what the plugin wrote to standard output.
     """
 
@@ -35,12 +35,12 @@ class ExaminationResult:
 
     @property
     def done(self) -> bool:
-        """Say whether it got to its end."""
+        """Whether the examination was completed."""
         return any("done" in line for line in self.lines)
 
     @property
     def step(self) -> str:
-        """The last step that was begun."""
+        """The last step that was started."""
         steps = [str(line["step"]) for line in self.lines if "step" in line]
         return steps[-1] if steps else "looked at"
 
@@ -50,8 +50,8 @@ def examined(label: str, settings: Mapping[str, Any], seconds: float) -> Examina
 
     Args:
         label: `distribution:entry-point`.
-        settings: of plugins, by kind and name; handed over without being printed anywhere.
-        seconds: after which the child and all that it started are killed.
+        settings: settings of plugins, by kind and name. They are passed through a pipe and never printed.
+        seconds: after this time the child and all its processes are killed.
     """
     question = json.dumps({"label": label, "settings": settings, "path": sys.path}).encode() + b"\n"
     with tempfile.TemporaryFile() as report, tempfile.TemporaryFile() as output:
@@ -75,7 +75,7 @@ def examined(label: str, settings: Mapping[str, Any], seconds: float) -> Examina
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """End the child, if it runs, and the processes that it started."""
+    """Kill the child, if it runs, and the processes that it started."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()

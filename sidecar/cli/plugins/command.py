@@ -27,7 +27,7 @@ class PluginTools(NamedTuple):
 
     Attributes:
         built_ins: the plugins that come with the sidecar.
-        policy: of the settings; of None: what holds where no file says otherwise.
+        policy: returns the policy of a settings file; for None the defaults.
         sections: settings of instances, by kind and name.
     """
 
@@ -43,11 +43,11 @@ def add_plugins(app: typer.Typer, settings_of: SettingsOf, tools: PluginTools) -
 
     @plugins.callback()
     def _plugins() -> None:
-        """What can be plugged in."""
+        """List, examine and create plugins."""
 
     @plugins.command(name="list")
     def list_plugins(config: Config = None, as_json_text: AsJson = False) -> None:
-        """List built-in and installed plugins, and what is wrong with a broken one. Exit code 1 if one is broken."""
+        """List built-in and installed plugins, with the problems of broken ones. Exit code 1 if one is broken."""
         from sidecar.cli.plugins.listing import as_json, as_table, exit_code_of, plugin_rows  # noqa: PLC0415  only this command needs it
 
         settings = None if config is None else settings_of(config)
@@ -68,9 +68,9 @@ def add_plugins(app: typer.Typer, settings_of: SettingsOf, tools: PluginTools) -
             float, typer.Option("--timeout", min=0.1, max=600, help="Time limit per plugin, in seconds.")
         ] = SECONDS,
     ) -> None:
-        """Try each installed plugin, enabled or not, in a process of its own, with its settings.
+        """Examine each installed plugin, enabled or not, in a separate process, with its settings.
 
-        Exit codes: 0 all is well, 1 something is wrong with a plugin, 78 wrong settings.
+        Exit codes: 0 no problem; 1 a plugin has a problem; 78 invalid settings.
         """
         from sidecar.cli.plugins import doctor as plugin_doctor  # noqa: PLC0415  the same holds
 
@@ -90,9 +90,9 @@ def _add_new(plugins: typer.Typer) -> None:
         name: Annotated[str, typer.Argument(help="Name of the project and the plugin, e.g. rewards-flags.")],
         folder: Annotated[Path, typer.Option("--dir", help="Parent folder of the project.")] = Path(),
     ) -> None:
-        """Write a small complete plugin: a module, its metadata, a README, and the conformance suite on it.
+        """Write a small, complete plugin: a module, its metadata, a README, and a test with the conformance suite.
 
-        Exit codes: 0 written, 64 the name cannot be one, or something is there already.
+        Exit codes: 0 written; 64 the name is invalid, or the folder exists.
         """
         from sidecar.cli.plugins.scaffold import write_scaffold  # noqa: PLC0415  the same holds
         from sidecar.cli.scaffolding.project_files import ScaffoldError  # noqa: PLC0415  the same holds

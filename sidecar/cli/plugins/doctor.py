@@ -21,9 +21,9 @@ class Health(StrEnum):
     """The result of examining a plugin."""
 
     HEALTHY = "healthy"
-    """The plugin was imported and registered, and everything it offers was created and closed."""
+    """The plugin was imported and registered; each of its objects was created and closed."""
     UNCONFIGURED = "unconfigured"
-    """Healthy as far as examined: one of its offers needs settings, and there are none."""
+    """No problem was found, but an object could not be created, because its settings are missing."""
     PRINTS = "prints"
     """The plugin works, but writes to standard output."""
     MISSING = "missing"
@@ -41,9 +41,9 @@ class Finding:
     """One row.
 
     Attributes:
-        plugin: `distribution:entry-point`; of one that is missing, as `plugins.enabled` names it.
-        offers: `kind name`, as far as it got.
-        problem, where, remedy: empty if all is well.
+        plugin: `distribution:entry-point`; for a missing plugin the name in `plugins.enabled`.
+        offers: `kind name` of each object that was examined.
+        problem, where, remedy: empty if there is no problem.
     """
 
     plugin: str
@@ -59,12 +59,12 @@ class Finding:
 def findings(
     selection: PluginSelection, settings: Mapping[PluginKind, Mapping[str, Any]], seconds: float = SECONDS
 ) -> tuple[Finding, ...]:
-    """Examine every installed plugin, each in a process of its own.
+    """Examine every installed plugin, each in a separate process.
 
     Args:
         selection: `plugins.enabled`.
-        settings: of instances, by kind and name.
-        seconds: that each may take.
+        settings: settings of instances, by kind and name.
+        seconds: the time limit for each plugin.
     """
     offers = list_offers()
     enabled, missing = _selected(offers, selection)
@@ -98,7 +98,7 @@ def exit_code_of(found: Sequence[Finding]) -> int:
 def _selected(
     offers: Sequence[PluginOffer], selection: PluginSelection
 ) -> tuple[frozenset[PluginOffer], list[Finding]]:
-    """Return the enabled offers, and a row for each name that does not say which."""
+    """Return the enabled plugins, and a row for each name that is unknown or ambiguous."""
     enabled: set[PluginOffer] = set()
     missing = []
     for name in selection.enabled:

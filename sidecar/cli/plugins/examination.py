@@ -1,4 +1,4 @@
-"""Examines one installed plugin in a process of its own: an import may end, hang or crash the process.
+"""Examines one installed plugin in a separate process, because an import can end, block or crash the process.
 
     python -m sidecar.cli.plugins.examination REPORT
 
@@ -26,16 +26,16 @@ from sidecar.policy.problems import Incompatible, PluginProblem, cause_of
 from sidecar.policy.specs import PluginSpec
 
 MOST_WRITTEN: Final = 16 * 1024 * 1024
-"""Bytes of one file, so that a plugin that prints without end fills no disk."""
+"""The most bytes of one file, so that a plugin that prints endlessly does not fill the disk."""
 MOST_REPORTED: Final = 64 * 1024
 
 Report = Callable[[Mapping[str, Any]], None]
 
 
 def main() -> None:
-    """Answer one question."""
+    """Examine the plugin that standard input names."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_WRITTEN, MOST_WRITTEN))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # what crashes here is expected to
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # crashes are expected here, and need no core file
     report = _reporting_to(int(sys.argv[1]))
     question = from_json(sys.stdin.readline())
     sys.path[:] = question["path"]
@@ -62,7 +62,7 @@ async def _examined(question: Mapping[str, Any], report: Report) -> None:
 
 
 async def _make(spec: PluginSpec, settings: Mapping[str, Any] | None, report: Report) -> None:
-    """Make its object, and close that again; without settings only if it needs none."""
+    """Create an object of the plugin, and close it. Without settings, this is done only if the object needs none."""
     if settings is None and needs_settings(spec):
         report({"unmade": spec.name})
         return
@@ -83,7 +83,7 @@ async def _closed(spec: PluginSpec, close: Callable[[], Awaitable[object]]) -> N
 
 
 def _offer(label: str) -> PluginOffer:
-    """Return the one that is asked about; it was there a moment ago."""
+    """Return the entry point to examine."""
     return next(offer for offer in list_offers() if offer.label == label)
 
 
@@ -96,7 +96,7 @@ def _told(problem: PluginProblem) -> Mapping[str, str]:
 
 
 def _reporting_to(file: int) -> Report:
-    """Return a function that writes a line unbuffered, so that a crash loses none.
+    """Return a function that writes a line without a buffer, so that a crash loses no line.
 
     Child processes do not inherit it.
     """

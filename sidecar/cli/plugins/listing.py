@@ -1,4 +1,4 @@
-"""What `sidecar plugins list [--json]` prints."""
+"""The output of `sidecar plugins list [--json]`."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -27,15 +27,15 @@ def plugin_rows(
     """List every plugin; a broken one is a row, not a failure.
 
     Args:
-        built_ins: as the composition root gives them to `load_plugins`.
+        built_ins: the built-in plugins, as the composition root passes them to `load_plugins`.
         selection: `plugins.enabled`.
-        policy: the `[policy]` section, which decides what is active. If it names something that is not there, nothing
+        policy: the `[policy]` section, which decides which plugins are active. If it names an unknown plugin, no plugin
             is shown as active.
-        sections: of the settings, by kind and name of the instance. If one is wrong, no instance is listed.
-        offers: what is installed; None: ask the metadata.
+        sections: settings by kind and name of the instance. If one is invalid, no instance is listed.
+        offers: the installed plugins; None: they are read from the metadata.
 
     Raises:
-        PluginProblem: `plugins.enabled` names something that is not installed.
+        PluginProblem: `plugins.enabled` names a plugin that is not installed.
     """
     host = survey_plugins(built_ins, selection, offers)
     chosen: Collection[tuple[PluginKind, str]] = ()

@@ -1,4 +1,4 @@
-"""What `sidecar plugins new` writes: a small complete plugin that passes its conformance suite unchanged."""
+"""The files of `sidecar plugins new`: a small, complete plugin that passes its conformance suite unchanged."""
 
 import keyword
 import re
@@ -19,7 +19,7 @@ def write_scaffold(kind: PluginKind, name: str, folder: Path) -> Path:
     """Write the project into a new folder, `name` in `folder`, completely or not at all; return its path.
 
     Raises:
-        ScaffoldError: the name is not possible, something with this name exists, or nothing can be written there.
+        ScaffoldError: the name is invalid, a file or folder with this name exists, or the folder is not writable.
     """
     _check(name)
     return write_project(name, folder, _contents(kind, name))

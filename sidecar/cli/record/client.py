@@ -195,7 +195,7 @@ def _metadata(where: SidecarAddress) -> Sequence[tuple[str, str]]:
 
 def _problem(error: Any, where: SidecarAddress) -> RecordUnavailable:
     """Translate a failed call into an error for the operator; a call's `grpc.RpcError` is a `grpc.Call`, too."""
-    from sidecar.cli.grpc_errors import error_info  # noqa: PLC0415  only a call that has failed needs it
+    from sidecar.cli.output.grpc_errors import error_info  # noqa: PLC0415  only a call that has failed needs it
 
     code: grpc.StatusCode = error.code()
     said, reason = error.details() or "", error_info(error).reason

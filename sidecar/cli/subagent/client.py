@@ -190,7 +190,7 @@ def _method(make: Callable[..., Any], method: str, request: Message) -> Any:
 
 def problem_of(error: Any, target: str, name: str) -> CannotOperate:
     """Translate a failed call into an error for the operator; a call's `grpc.RpcError` is a `grpc.Call`, too."""
-    from sidecar.cli.grpc_errors import error_info  # noqa: PLC0415  only a call that has failed needs it
+    from sidecar.cli.output.grpc_errors import error_info  # noqa: PLC0415  only a call that has failed needs it
 
     code: grpc.StatusCode = error.code()
     info = error_info(error)

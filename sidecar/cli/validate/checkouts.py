@@ -9,11 +9,11 @@ from sidecar.core.rollout.checkout_inspection import CheckoutReport, CleanupPatc
 
 @dataclass(frozen=True, slots=True)
 class Checkouts:
-    """The two questions; each raises `CheckoutRefused`.
+    """The two queries; each can raise `CheckoutRefused`.
 
     Attributes:
         patch: writes the change that some steps need; the path is that of the folder with `agent_config.yaml`.
-        look: says what some steps still have to see to.
+        look: returns what is left to do for some steps.
     """
 
     patch: Callable[[Path, DecommissionPatchRequest], CleanupPatch]

@@ -27,9 +27,9 @@ class ValidateOptions:
 
     Attributes:
         as_json: print one JSON object instead of lines.
-        costs: print what a turn costs, too; JSON always has it.
-        strict: warnings and advice fail, too.
-        settings: of the sidecar that is to read it: what they name of the definitions has to be there.
+        costs: print the cost of a turn, too; JSON always contains it.
+        strict: warnings and advice cause exit code 1, too.
+        settings: settings of the sidecar; definitions that they name must exist.
     """
 
     as_json: bool = False
@@ -39,17 +39,17 @@ class ValidateOptions:
 
 
 def validate(root: Path, options: ValidateOptions, load: Callable[[Path], LoadedCatalogue], out: TextIO) -> int:
-    """Print every problem of the configuration below `root`, advice on it, and what it defines.
+    """Print the problems of the configuration in `root`, advice, and the list of its definitions.
 
     Args:
         root: the folder that holds `agent_config.yaml`.
-        options: what to print, and what counts.
-        load: reads a configuration; the sidecar's own loader.
+        options: the options of the command.
+        load: reads a configuration, as the sidecar does.
         out: where to print.
 
     Returns:
-        The exit code: 1 if it would not load, if the settings do not fit it, or `strict` and there is anything to say
-        about it; else 0.
+        The exit code: 1 if the configuration has errors or the settings do not fit it, or, with `strict`, if there is
+        any warning or advice; otherwise 0.
     """
     loaded = load(root)
     unfit = _of_settings(options.settings, loaded)
@@ -80,7 +80,7 @@ def _of_settings(settings: Settings | None, loaded: LoadedCatalogue) -> list[str
 
 
 def _unflagged(catalogue: Catalogue) -> list[str]:
-    """Return the listed sub-agents without a flag, which is correct only if they serve already. Source: PF1-D-75."""
+    """Return the listed sub-agents without a flag; only those that serve already may lack one. Source: PF1-D-75."""
     listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
     found = (card.definition for card in catalogue.cards.values() if card.definition.slot in listed)
     return [each.id for each in found if each.enabled_via_flag is None and not each.deprecated]

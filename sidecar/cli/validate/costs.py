@@ -17,11 +17,11 @@ BASIS: Final = (
 
 TOKENS: Final = "an estimate: bytes / 4 of name, description and schema"
 NUMBERS: Final = (8, 10, 20)
-"""Of sub-agents, whose cost is shown beside the present number's."""
+"""Numbers of sub-agents whose cost is shown for comparison with the present number."""
 
 
 def tool_lines(loaded: LoadedCatalogue) -> Iterator[str]:
-    """Yield, for each orchestrator, what its tools take of each call of its model, and what more of them would take."""
+    """Yield, for each orchestrator, the tokens of its tools in each call of its model, also for more tools."""
     cards = () if loaded.catalogue is None else loaded.catalogue.cards.values()
     for card in cards:
         if asked := sub_agent_tokens(card, loaded):
@@ -33,18 +33,18 @@ def tool_lines(loaded: LoadedCatalogue) -> Iterator[str]:
 
 
 def sub_agent_tokens(card: Card, loaded: LoadedCatalogue) -> list[int]:
-    """Return the tokens of each sub-agent that a model is offered as a tool."""
+    """Return the tokens of each sub-agent that is offered to a model as a tool."""
     names = {tool_name_of(slot) for slot in card.definition.sub_agents}
     return [tokens for name, tokens in loaded.tool_tokens[card.definition.id].items() if name in names]
 
 
 def scaled(asked: Sequence[int]) -> dict[int, int]:
-    """Return what other numbers of sub-agents would take, by number, if each took the average of these."""
+    """Return the tokens of other numbers of sub-agents, if each had the average of the present ones."""
     return {number: round(number * sum(asked) / len(asked)) for number in NUMBERS}
 
 
 def agent_costs(catalogue: Catalogue, prompt_tokens: Mapping[DefinitionId, int]) -> dict[DefinitionId, AgentCost]:
-    """Return each agent's part of a turn, in the catalogue's order."""
+    """Return the tokens of each agent in a turn, in the order of the catalogue."""
     return {name: agent_cost(card, prompt_tokens[name]) for name, card in catalogue.cards.items()}
 
 
@@ -62,7 +62,7 @@ def cost_lines(catalogue: Catalogue, prompt_tokens: Mapping[DefinitionId, int]) 
 
 
 def cost_object(card: Card, catalogue: Catalogue, costs: Mapping[DefinitionId, AgentCost]) -> dict[str, Any]:
-    """Return the same of one agent for programs; `turn` only of an orchestrator."""
+    """Return the costs of one agent as JSON; only an orchestrator has `turn`."""
     turn: TurnCost | None = turn_cost(card, catalogue, costs) if card.definition.is_orchestrator else None
     return asdict(costs[card.definition.id]) | ({} if turn is None else {"turn": asdict(turn)})
 

@@ -24,7 +24,7 @@ def add_definition_commands(
     Args:
         app: the command line.
         settings_of: reads the settings, or ends the command.
-        load: reads the definitions below a folder.
+        load: reads the definitions in a folder.
     """
 
     @app.command(name="validate")

@@ -1,4 +1,4 @@
-"""`sidecar validate-refs`: what a change of a configuration repository must pass. Source: PF1-D-52 to PF1-D-60."""
+"""`sidecar validate-refs`: checks a change of a configuration repository. Source: PF1-D-52 to PF1-D-60."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -26,11 +26,11 @@ from sidecar.core.rollout.states import LifecycleState
 
 @dataclass(frozen=True, slots=True)
 class ChecksSettings:
-    """What the file says.
+    """The contents of the settings file of the command.
 
     Attributes:
         skipped: checks that are switched off.
-        rollout_export: file that says which definitions are in which state, used if it is there; None: none is named.
+        rollout_export: file with the states of the definitions, used if it exists; None: the settings name no file.
     """
 
     skipped: frozenset[Check] = frozenset()
@@ -38,10 +38,10 @@ class ChecksSettings:
 
 
 def checks_settings(file: Path) -> ChecksSettings:
-    """Return what a settings file says; what is left out, or all if there is no file, is as usual.
+    """Return the contents of a settings file. Missing settings, or a missing file, mean the defaults.
 
     Raises:
-        ComparisonRefused: the file says something else.
+        ComparisonRefused: the file has other contents.
     """
     try:
         said = from_toml(file.read_bytes())
@@ -80,12 +80,12 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValidateRefsOptions:
-    """What is asked for.
+    """The options of the command.
 
     Attributes:
-        base: what to compare with.
-        rollout_export: file that says which definitions are in which state; None: the one that the settings file names,
-            if it is there; else none is in `rollback`, and the output says so.
+        base: the version to compare with.
+        rollout_export: file with the states of the definitions; None: the file that the settings file names, if it
+            exists. Without a file no definition counts as rolled back, and the output contains a warning.
         skipped: checks that are switched off, besides those that the settings file switches off.
     """
 
@@ -96,7 +96,7 @@ class ValidateRefsOptions:
 
 
 def validate_refs(root: Path, options: ValidateRefsOptions, compare: Compare, out: TextIO, errors: TextIO) -> int:
-    """Print what the checks find.
+    """Run the checks, and print the findings.
 
     Returns:
         The exit code: 0 passed, 1 a check failed, 2 the states could not be compared.
@@ -124,21 +124,21 @@ def validate_refs(root: Path, options: ValidateRefsOptions, compare: Compare, ou
 
 @dataclass(frozen=True, slots=True)
 class ExportedRollouts:
-    """What an export of the rollouts says, as `Comparison` has it."""
+    """The contents of an export of the rollouts, in the form of `Comparison`."""
 
     rolled_back: frozenset[DefinitionId] = frozenset()
     flags_retired: frozenset[DefinitionId] = frozenset()
 
 
 def rollouts_in(file: Path) -> ExportedRollouts:
-    """Return what an export of the rollouts says.
+    """Return the contents of an export of the rollouts.
 
     The export is JSON: `{"definitions": [{"definition_id": "shop", "state": "rollback", "flag_pair": "on"}, …]}`, one
-    row for each definition, so that an id may have several. A row without `flag_pair` says nothing of flags. Other
-    members are not looked at.
+    row for each definition, so that an id may have several rows. A row without `flag_pair` contains nothing about
+    flags. Other members are ignored.
 
     Raises:
-        ComparisonRefused: the file cannot be read, is something else, or is not from the record.
+        ComparisonRefused: the file cannot be read, is not an export, or was exported while the store was unavailable.
     """
     try:
         said = from_json(file.read_bytes())
@@ -203,7 +203,7 @@ def _as_lines(finding: Finding) -> Iterable[str]:
 
 
 def _as_command(finding: Finding, under: str) -> str:
-    """Return a workflow command. The message stays alone; what exactly changed is in the title."""
+    """Return a workflow command. Its message is the finding; its title contains the changed fields."""
     title = f"check {finding.check}"
     if finding.field:
         title += f", {finding.field}"

@@ -27,6 +27,7 @@ from sidecar.operations.first_result import FirstResult
 from sidecar.operations.history.episode_facts import CompactionFacts
 from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.operations.ports import Recorder, Spawner
+from sidecar.operations.record.ports import UnreadableTurn
 from sidecar.operations.turn.state.child import ANSWERED
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.opening_records import request_from_json
@@ -97,6 +98,10 @@ class HistoryCapture:
         # The first pass over the record may find a turn of this process that ended before the pass and is still in the
         # queue. A second entry would be counted as a second lost turn when the process stops.
         await (self._entry_of(history.turn_id) or self._put(history)).wait()
+
+    def note_unreadable(self, turn_id: TurnId, why: UnreadableTurn) -> None:
+        """Report a recorded turn that cannot be stored because this sidecar cannot read it."""
+        self._recorder.anomaly(DEFERRED, f"{turn_id}: {why}")
 
     async def settled(self, episode: EpisodeKey) -> None:
         """Wait until the captured turns of an episode are stored or dropped."""

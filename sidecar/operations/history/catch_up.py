@@ -7,10 +7,9 @@ turns that did not fit into the queue. Turns that began before `catch_up_window`
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Final
 
-from sidecar.core.errors import StoreUnavailable, SubagentsError
+from sidecar.core.errors import SubagentsError
 from sidecar.core.executing.stored_record import TurnQuery, TurnRow
 from sidecar.core.history.records import EpisodeKey
 from sidecar.core.identifiers import TurnId
@@ -18,11 +17,11 @@ from sidecar.operations.first_result import FirstResult
 from sidecar.operations.history.capture import FIRST_WAIT, LONGEST_WAIT, HistoryCapture, history_on_record
 from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.operations.ports import Clock
-from sidecar.operations.record.ports import RecordReads
+from sidecar.operations.record.ports import RecordReads, UnreadableTurn
+from sidecar.operations.record.timed_access import complete_turns
 from sidecar.operations.rules import HistoryRules
 
 PAGE: Final = 100
-LISTED_AGAIN: Final = timedelta(seconds=1)
 
 
 class HistoryCatchUp:
@@ -80,7 +79,11 @@ class HistoryCatchUp:
                 kept[episode] = {turn.turn_id: True for turn in contents.turns}
             if row.turn_id in kept[episode]:
                 continue
-            stored = await self._record.turn(row.turn_id)
+            try:
+                stored = await self._record.turn(row.turn_id)
+            except UnreadableTurn as why:  # the other turns must not wait for a sidecar that can read it
+                self._captures.note_unreadable(row.turn_id, why)
+                continue
             history = history_on_record(stored) if stored else None
             if history is not None:
                 await self._captures.again(history)
@@ -93,10 +96,7 @@ class HistoryCatchUp:
         found: list[TurnRow] = []
         query = TurnQuery(limit=PAGE)
         while len(found) < self._rules.catch_up_max_turns:
-            listed = await self._record.turns(query)
-            if listed.as_of is not None:
-                raise StoreUnavailable("the lists are behind: a turn may be missing", retry_after=LISTED_AGAIN)
-            rows = listed.rows
+            rows = await complete_turns(self._record, query)
             found += [row for row in rows if row.ended_at is not None and row.began_at >= since]
             if len(rows) < PAGE or rows[-1].began_at < since:
                 break

@@ -40,7 +40,7 @@ class DelegatedReads:
         """Return the slots of the episode's last turn that called any."""
         return await self._source.last_dispatching_turn(episode_id)
 
-    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
+    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId | None]]:
         """Return dispatches whose owner is dead."""
         return await self._source.left_behind(limit)
 

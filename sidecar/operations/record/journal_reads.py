@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
-from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, CallSettled, Record
 from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, ListPage, StoredTurn, TurnQuery, TurnRow
@@ -17,12 +16,12 @@ from sidecar.core.journal.turn_state import TurnState, state_of
 from sidecar.core.listing.changes import Changes, Watermarks
 from sidecar.core.replaying.frames import attempt_to_json
 from sidecar.operations.record.lists import TurnListReader
-from sidecar.operations.record.ports import JournalReads
+from sidecar.operations.record.ports import JournalReads, UnreadableTurn
 
 
-def unreadable(why: UnreadableFact) -> StoreUnavailable:
+def unreadable(why: UnreadableFact) -> UnreadableTurn:
     """Return the error for facts that no sidecar of this version writes."""
-    return StoreUnavailable(f"the record cannot be read: {why}", retry_after=timedelta(minutes=1))
+    return UnreadableTurn(f"the record cannot be read: {why}", retry_after=timedelta(minutes=1))
 
 
 class ReadsOfJournal:
@@ -53,7 +52,7 @@ class ReadsOfJournal:
         routing = None if turn_id is None else await self.routing_record(turn_id)
         return () if routing is None else routing.called
 
-    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
+    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId | None]]:
         """Return dispatches whose owner is dead."""
         return await self._facts_of.left_behind(limit)
 

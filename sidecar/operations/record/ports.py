@@ -14,6 +14,7 @@ from datetime import date, datetime
 from typing import Protocol
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded
 from sidecar.core.executing.stored_record import EpisodeMark, EpisodeRow, ListPage, StoredTurn, TurnQuery, TurnRow
@@ -32,6 +33,10 @@ class CommitUnknown(Exception):
 
 class NotThisJournal(Exception):
     """A position is not in the journal: it belongs to another journal or an older copy, or retention removed it."""
+
+
+class UnreadableTurn(StoreUnavailable):
+    """A turn has a fact that this sidecar cannot read, e.g. of a newer format. Other turns are not affected."""
 
 
 class RecordReads(Protocol):
@@ -53,8 +58,11 @@ class RecordReads(Protocol):
     async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
         """Return the slots that the episode's last dispatching turn called; empty if there is none."""
 
-    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
-        """Return dispatches that have unsettled calls and whose owner is dead; oldest first."""
+    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId | None]]:
+        """Return dispatches that have unsettled calls and whose owner is dead; oldest first.
+
+        None in place of a dispatch: the turn cannot be read, so it may have such dispatches.
+        """
 
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
         """Return turns that have not ended and whose `turn_expires_at` is before `now`; oldest first."""
@@ -63,7 +71,7 @@ class RecordReads(Protocol):
         """Return turns that have not ended, newest first; with `before` only those that began before that open turn."""
 
     async def turns(self, query: TurnQuery) -> ListPage[TurnRow]:
-        """Return a list of turns, newest first. It is for display, not for decisions: see `ListPage.as_of`."""
+        """Return a list of turns, newest first. A decision needs `complete_turns`, because a list may lag."""
 
     async def episodes(self, limit: int, before: EpisodeMark | None = None) -> ListPage[EpisodeRow]:
         """Return the most recently used episodes, newest first."""
@@ -90,8 +98,11 @@ class JournalReads(Protocol):
     async def last_called(self, episode_id: EpisodeId) -> TurnId | None:
         """Return the episode's turn that ended last, of those that called a sub-agent."""
 
-    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
-        """Return dispatches of open turns that have unsettled calls and whose owner is dead; oldest first."""
+    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId | None]]:
+        """Return dispatches of open turns that have unsettled calls and whose owner is dead; oldest first.
+
+        None in place of a dispatch: the turn cannot be read, so it may have such dispatches.
+        """
 
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
         """Return open turns whose `expires_at` is before `now`; oldest first."""

@@ -1,17 +1,20 @@
-"""Reads and writes the record with a time limit."""
+"""Reads and writes the record with a time limit, and reads lists that decide."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
 from datetime import timedelta
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from sidecar.core.errors import RecordConflict, StoreUnavailable
+from sidecar.core.executing.stored_record import TurnQuery, TurnRow
 from sidecar.core.journal.entries import Draft
 from sidecar.operations.deadlines import Deadlines, deadline_at
 from sidecar.operations.ready_list import Refusal
-from sidecar.operations.record.ports import Store
+from sidecar.operations.record.ports import RecordReads, Store
 
 Found = TypeVar("Found")
+
+LISTED_AGAIN: Final = timedelta(seconds=1)
 
 
 async def append_within(
@@ -45,3 +48,14 @@ async def read_within(reading: Awaitable[Found], seconds: float) -> Found | Stor
         return StoreUnavailable("the store did not answer in time", retry_after=timedelta(seconds=1))
     except StoreUnavailable as refused:
         return refused
+
+
+async def complete_turns(reads: RecordReads, query: TurnQuery) -> tuple[TurnRow, ...]:
+    """Return a page of turns that contains every acknowledged turn, for a decision.
+
+    Raises `StoreUnavailable`, also if the lists lag behind the journal: recent turns may be missing then.
+    """
+    page = await reads.turns(query)
+    if page.as_of is not None:
+        raise StoreUnavailable("the lists are behind: recent turns may be missing", retry_after=LISTED_AGAIN)
+    return page.rows

@@ -19,6 +19,7 @@ from sidecar.core.executing.stored_record import TurnQuery, TurnRow
 from sidecar.core.identifiers import DispatchId, Principal, Slot
 from sidecar.operations.ports import Clock
 from sidecar.operations.record.ports import RecordReads
+from sidecar.operations.record.timed_access import complete_turns
 
 MOST_ROWS = 1000
 """The most turns that one count reads. A user with more turns in a day has no calls left."""
@@ -48,13 +49,11 @@ class RecordedCallCounts:
             async with asyncio.timeout(self._patience.total_seconds()):
                 # Each returned turn has at least one call of the slot. A full page therefore means that the limit is
                 # reached, whatever further pages contain.
-                found = await self._reads.turns(query)
+                rows = await complete_turns(self._reads, query)
         except (StoreUnavailable, TimeoutError):
             return None
-        if found.as_of is not None:
-            return None  # recent children may be missing from the list: a count from it could exceed the limit
-        full = len(found.rows) >= query.limit
-        return 0 if full else max(0, limit - _calls_of(slot, found.rows))
+        full = len(rows) >= query.limit
+        return 0 if full else max(0, limit - _calls_of(slot, rows))
 
 
 class DailyCalls:

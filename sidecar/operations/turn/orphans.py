@@ -12,6 +12,7 @@ from sidecar.core.executing.stored_record import StoredDispatch, StoredTurn
 from sidecar.core.identifiers import DispatchId, TurnId
 from sidecar.core.journal.facts import Body
 from sidecar.core.journal.texts import Texts
+from sidecar.operations.record.ports import UnreadableTurn
 from sidecar.operations.record.timed_access import append_within, read_within
 from sidecar.operations.requests import OnDisconnect
 from sidecar.operations.rules import DispatchRules
@@ -51,7 +52,9 @@ class SettleOrphans:
         self._turns = turns
         self._keys = keys
         self._find, self._restore, self._take_over = recovery.find, recovery.restore, recovery.take_over
-        self._noticed: dict[tuple[TurnId, DispatchId], float] = {}
+        self._noticed: dict[tuple[TurnId, DispatchId | None], float] = {}
+        self._unreadable: set[TurnId] = set()
+        """Turns that the last pass could not read, and has reported."""
 
     async def run(self) -> None:
         """Search periodically; the supervisor owns this loop."""
@@ -67,21 +70,36 @@ class SettleOrphans:
             self._deps.recorder.anomaly("lost_work_waits", "the store does not answer")
 
     async def _look(self) -> None:
-        store = self._deps.store
+        store, unreadable = self._deps.store, set[TurnId]()
         for turn in self._turns:
             # Work of this process first: until it is recorded, other sidecars may see its dispatches as unfinished.
             if turn.ending.stage is EndStage.OPEN:
-                await self._record_late_outcomes(turn)
-                if turn.uncertain:
-                    await self._recover_own(turn)
-        left = await self._read(store.left_behind(AT_A_TIME))
+                await self._unless_unreadable(turn.turn_id, self._finish_own(turn), unreadable)
+        # Unreadable turns stay in these lists. They are read in addition, so that they cannot fill the lists.
+        most = AT_A_TIME + len(self._unreadable)
+        left = await self._read(store.left_behind(most))
         # The grace counts from the time at which this process first saw the orphan, by its own clock. The time of the
         # owner's death is unknown, and clocks of machines differ.
         self._noticed = {each: self._noticed.get(each, self._deps.clock.monotonic()) for each in left}
         for turn_id, dispatch_id in left:
-            await self._settle(turn_id, dispatch_id)
-        for turn_id in await self._read(store.overdue_turns(self._deps.clock.now(), AT_A_TIME)):
-            await self._close(turn_id)
+            await self._unless_unreadable(turn_id, self._settle(turn_id, dispatch_id), unreadable)
+        for turn_id in await self._read(store.overdue_turns(self._deps.clock.now(), most)):
+            await self._unless_unreadable(turn_id, self._close(turn_id), unreadable)
+        self._unreadable = unreadable
+
+    async def _unless_unreadable(self, turn_id: TurnId, work: Awaitable[None], unreadable: set[TurnId]) -> None:
+        """Await work on a turn. If the turn cannot be read, report it once and leave it: other turns must not wait."""
+        try:
+            await work
+        except UnreadableTurn as why:
+            if turn_id not in self._unreadable | unreadable:
+                self._deps.recorder.anomaly("turn_not_recovered", str(why), {"turn_id": turn_id})
+            unreadable.add(turn_id)
+
+    async def _finish_own(self, turn: Turn) -> None:
+        await self._record_late_outcomes(turn)
+        if turn.uncertain:
+            await self._recover_own(turn)
 
     async def _record_late_outcomes(self, turn: Turn) -> None:
         """Record outcomes whose first append failed: sidecars that follow the dispatch wait for them."""
@@ -123,9 +141,9 @@ class SettleOrphans:
             raise found
         return found
 
-    async def _settle(self, turn_id: TurnId, dispatch_id: DispatchId) -> None:
+    async def _settle(self, turn_id: TurnId, dispatch_id: DispatchId | None) -> None:
         stored = await self._read(self._deps.store.turn(turn_id))
-        dispatch = stored.dispatch(dispatch_id) if stored else None
+        dispatch = stored.dispatch(dispatch_id) if stored and dispatch_id is not None else None
         # Checked again on a fresh read: between the search and now, another sidecar may have taken over the dispatch,
         # or its owner may have renewed its lease.
         if stored is None or dispatch is None or dispatch.settled or dispatch.owner_alive or stored.ended is not None:

@@ -2,7 +2,8 @@
 
 Costs are read from the recorded outcomes, so they survive a restart and are the same at every replica. The cost of a
 day is read when a dispatch begins and includes every outcome that any replica has acknowledged by then. It excludes
-running children: concurrent dispatches may together exceed the budget by the cost of their running children.
+running children: concurrent dispatches may together exceed the budget by the cost of their running children. If the
+lists of turns lag behind the journal, the cost is unknown, and no dispatch begins.
 """
 
 from collections import OrderedDict
@@ -14,7 +15,7 @@ from sidecar.core.dispatching.plan import PlannedCall
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import StoredTurn, TurnQuery, TurnState
 from sidecar.core.identifiers import Principal, TurnId
-from sidecar.operations.record.timed_access import read_within
+from sidecar.operations.record.timed_access import complete_turns, read_within
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.state.open_turns import Turn
@@ -59,10 +60,10 @@ class Spending:
             query = TurnQuery(
                 principal=principal, since=midnight, until=midnight + timedelta(days=1), before=before, limit=PAGE
             )
-            page = await read_within(self._deps.store.turns(query), self._seconds)
-            if isinstance(page, StoreUnavailable):
-                raise page
-            for row in page.rows:
+            rows = await read_within(complete_turns(self._deps.store, query), self._seconds)
+            if isinstance(rows, StoreUnavailable):
+                raise rows
+            for row in rows:
                 # The cost of this turn is read from memory (`cost_of_turn`), where it is newer.
                 if row.turn_id == turn.turn_id:
                     continue
@@ -73,9 +74,9 @@ class Spending:
                         continue
                     ended[row.turn_id] = cost
                 total += ended[row.turn_id]
-            if len(page.rows) < PAGE:
+            if len(rows) < PAGE:
                 break
-            before = page.rows[-1].began_at, page.rows[-1].turn_id
+            before = rows[-1].began_at, rows[-1].turn_id
         turn.note_spent(total)
 
     def refusal(self, turn: Turn, planned: PlannedCall) -> str:

@@ -35,7 +35,7 @@ enabled = ["sidecar-conformance"]
 {choices}
 {sections}
 [flag_refresh]
-refresh_interval = "100ms"
+refresh_interval = "500ms"
 """
 SHOPPED: Final = '[policy.verticals.shop]\nrunner = "bad"\n'
 """The runner of a sub-agent that is served: `rewards` waits for its promotion."""

@@ -2,24 +2,31 @@
 
 from random import Random
 
+from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.evaluation.scores import ScoreSource
 from sidecar.core.executing.states import ExecutionState
-from sidecar.core.identifiers import DispatchId
+from sidecar.core.identifiers import DispatchId, TurnId
 from sidecar.core.journal import rules
 from sidecar.core.journal.entries import Fact
 from sidecar.core.journal.facts import (
     AttemptRepeated,
     Body,
     CallsCancelled,
+    CallsSettled,
     ChildClosed,
     ChildNoted,
     DelegationSettled,
     Progress,
+    QuestionAnswered,
+    ScoreRecorded,
     TurnEnded,
 )
 from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.marks import Values, What
-from sidecar.core.journal.texts import Texts
+from sidecar.core.journal.texts import OutcomeTexts, Texts
+from subagents_errors import CallFailure
 from tests.support.journal_drafts import (
+    QUESTION,
     VALUES,
     a_draft,
     a_later_child,
@@ -47,14 +54,19 @@ ENDINGS = {
 class Life:
     """One turn, carried out without a mistake; what happens is drawn.
 
+    Args:
+        asides: children ask back as well, and answers and scores come in between and after the end. They are drawn
+            apart, so that turns without them stay as they are: a file holds their bytes.
+
     Attributes:
         facts: all of them, in order.
         head: where the turn stands.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, asides: bool = False) -> None:
         """Begin before the first fact."""
         self.chance = Random(seed)
+        self._aside = Random(seed) if asides else None
         self.facts: list[Fact] = []
         self.head = TurnHead()
         self._by = "one"
@@ -70,6 +82,7 @@ class Life:
         for number in range(self.chance.randint(0, 2)):
             self._dispatch(f"dispatch-{number}")
         self._end()
+        self._answer_or_score()
         return self.facts
 
     def add(self, body: Body, texts: Texts) -> None:
@@ -152,6 +165,25 @@ class Life:
         self._begins(name, new)
         self._delegated.add(new)
 
+    def _answer_or_score(self) -> None:
+        """Append, perhaps, the answer to an open question, and a score of a call that has its outcome."""
+        if self._aside is None or self._aside.random() < 0.5:
+            return
+        for step, child in self.head.children.items():
+            if (self.head.asked & ~self.head.answered) >> step & 1:
+                answer = QuestionAnswered(child.dispatch_id, step, TurnId("turn-2"), DispatchId("dispatch-9"), 0)
+                self.add(answer, Texts())
+                break
+        if not self.head.dispatches:
+            return
+        dispatch_id, dispatch = self._aside.choice([*self.head.dispatches.items()])
+        for place in range(dispatch.calls):
+            if dispatch.settled[0] >> place & 1:
+                score_id, value = f"score-{len(self.facts)}", self._aside.random()
+                score = ScoreRecorded(dispatch_id, place, score_id, "helpful", value, ScoreSource.JUDGE)
+                self.add(score, Texts(values=(("It names the shop.",),)))
+                break
+
     def _settle(self, name: str, step: int) -> None:
         place, revision = step - self._calls[name].start, self.chance.random() < 0.1
         attempts = max(self._attempts[step], self.chance.randint(0, 1))
@@ -159,7 +191,15 @@ class Life:
         if self.chance.random() < 0.3:
             whats, state = ((What.FAILED,), ExecutionState.FAILED)
         self._attempts[step], self._states[step] = attempts, state
+        if self._aside is not None and whats == (What.WAITING,) and self._aside.random() < 0.3:
+            asked = a_settlement(place, outcome=Outcome.SUSPENDED, reason=CallFailure.NEEDS_INPUT)
+            told = (progress(step, What.SUSPENDED, What.WAITING, attempts=attempts),)
+            texts = Texts(outcomes=(OutcomeTexts(),), values=(QUESTION, ()))
+            self.add(CallsSettled(DispatchId(name), (asked,), told), texts)
+            self._answer_or_score()
+            return
         self.add(*a_settling(name, [a_settlement(place, revision=int(revision))], whats, [step], attempts))
+        self._answer_or_score()
         if self.chance.random() < 0.2:
             self.add(*a_settling(name, [a_settlement(place, revision=int(not revision))]))
         if self.chance.random() < 0.2:

@@ -47,7 +47,7 @@ def definition_of(child: StoredChild) -> str:
 @given(SEEDS)
 def test_a_line_is_the_row_of_the_turn_after_each_of_its_facts(seed: int) -> None:
     """While it is open, at its end, and when nobody ended it."""
-    facts = [fact.stored for fact in Life(seed).whole()]
+    facts = [fact.stored for fact in Life(seed, asides=True).whole()]
     for number in range(1, len(facts) + 1):
         line = turn_line(TurnId(TURN), facts[:number])
         assert line.row == row_of_all(facts[:number])

@@ -1,4 +1,4 @@
-"""A YAML file that is changed as text and, in parallel, as data: both must agree at the end."""
+"""Changes a YAML file as text and, in parallel, as data. At the end both must have the same content."""
 
 import copy
 from typing import Any, Final
@@ -13,11 +13,11 @@ class CheckedYaml:
     """One file.
 
     Args:
-        text: as it stands in the checkout.
+        text: the present text.
         path: for messages.
 
     Attributes:
-        data: what the file is to say; every scalar as text.
+        data: the intended content; every scalar as text.
     """
 
     def __init__(self, text: str, path: str) -> None:
@@ -37,16 +37,16 @@ class CheckedYaml:
         self._parent(steps)[steps[-1]] = value
 
     def add_after(self, key: str, value: str, *steps: str | int) -> None:
-        """Add a pair behind another."""
+        """Add a pair after another pair."""
         self._file.add_after(steps, key, value)
         self._parent(steps)[key] = value
 
     def comment(self, text: str, key: str, *entry: str | int) -> None:
-        """Put a comment above a pair of an entry."""
+        """Insert a comment above a pair of an entry."""
         self._file.comment(entry, key, text)
 
     def index(self, section: str, name: str) -> int | None:
-        """Return where a section has the entry of an id; None: nowhere."""
+        """Return the position of an entry in a section; None: the section has no entry with this id."""
         entries = self.data.get(section) or ()
         return next((number for number, each in enumerate(entries) if each.get("id") == name), None)
 

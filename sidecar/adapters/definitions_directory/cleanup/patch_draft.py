@@ -22,7 +22,7 @@ from sidecar.core.rollout.checkout_inspection import MARK, CheckoutRefused, Clea
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeStatus
 
 BEFORE_CODE: Final = re.compile(r"#!|#.*coding[:=]")
-"""First lines of a module that have to stay the first."""
+"""Lines that must stay at the beginning of a module, such as a shebang."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class PatchDraft:
     """The changes so far.
 
     Attributes:
-        files: new text by path from the top; None: the file goes.
+        files: new text by path from the top; None: the file is deleted.
         yaml: files that are changed line by line, by path.
     """
 
@@ -51,7 +51,7 @@ class PatchDraft:
         return self.opened(self.checkout.config_path(CONFIG_FILE))
 
     def opened(self, path: str) -> CheckedYaml:
-        """Return a file to be changed line by line."""
+        """Return a file for changes line by line."""
         if path not in self.yaml:
             self.yaml[path] = CheckedYaml(self.checkout.text(path), path)
         return self.yaml[path]
@@ -92,7 +92,7 @@ def _entry(work: PatchDraft) -> None:
 
 
 def _mark_deprecated(work: PatchDraft) -> None:
-    """Write `status: deprecated`; a `deprecated: false` beside it would contradict. Source: TN-88, TN-89."""
+    """Write `status: deprecated`, and set an existing `deprecated: false` to true. Source: TN-88, TN-89."""
     name = work.request.definition_id
     at = ("agents", work.config.index("agents", name) or 0)
     entry = work.config.data["agents"][at[1]]
@@ -176,7 +176,7 @@ def _marked_module(text: str, request: DecommissionPatchRequest) -> str:
 
 
 def _why(request: DecommissionPatchRequest) -> str:
-    """Return the override that check d of validate-refs asks for. Source: PF1-FR-12e."""
+    """Return the override that check d of `validate-refs` requires. Source: PF1-FR-12e."""
     since = f", begun {request.began}" if request.began else ""
     return f"{COMMENT} {request.definition_id} is decommissioned{since}"
 

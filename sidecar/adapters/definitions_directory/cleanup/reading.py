@@ -22,16 +22,17 @@ from sidecar.core.definitions.review.references import BaseSelection, Comparison
 from sidecar.core.rollout.checkout_inspection import MANIFEST, MARK, CheckoutRefused, DecommissionPatchRequest
 
 TAGS: Final = ("sub_agent", "subagent", "subagent_id", "sub_agent_id", "agent_id")
-"""Of `evaluation_manifest.yaml`: an item or section says `sub_agent: <id>`, or has another of these keys; or it is a
-section below `sub_agents` that is called by the id. What is tagged for several keeps the others. Source: PF1-FR-6c,
-PF1-D-42.
+"""Keys that assign a part of `evaluation_manifest.yaml` to a sub-agent, e.g. `sub_agent: <id>`.
+
+A section below `sub_agents` that is named after the id belongs to the sub-agent, too. If a part belongs to several
+sub-agents, only this id is removed. Source: PF1-FR-6c, PF1-D-42.
 """
 LISTS: Final = ("sub_agents", "subagents")
 Steps = tuple[str | int, ...]
 
 
 def tagged(value: Any, name: str, at: Steps = ()) -> Iterator[Steps]:
-    """Yield the way to everything that goes with `name`; nothing below a place that was yielded itself."""
+    """Yield the path of each part that belongs to `name`, without the parts inside a yielded part."""
     children: list[tuple[str | int, Any]] = []
     if isinstance(value, dict):
         children = list(value.items())
@@ -48,14 +49,14 @@ def tagged(value: Any, name: str, at: Steps = ()) -> Iterator[Steps]:
 
 
 def values_in(value: Any) -> Iterator[Any]:
-    """Yield everything that a walk meets. Raises `RecursionError` where something holds itself."""
+    """Yield all nested values. Raises `RecursionError` if a value contains itself."""
     yield value
     for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from values_in(each)
 
 
 def _is_for(value: Any, name: str) -> bool:
-    """Return whether something is tagged for this sub-agent only."""
+    """Return whether a part belongs to this sub-agent only."""
     if not isinstance(value, dict):
         return False
     return any(value.get(tag) == name for tag in TAGS) or any(value.get(key) == [name] for key in LISTS)
@@ -63,10 +64,10 @@ def _is_for(value: Any, name: str) -> bool:
 
 SECONDS: Final = 20.0
 HEAD_LINES: Final = 6
-"""Lines of a module in which its mark may stand."""
+"""The mark `deprecated` of a module must be in this number of first lines."""
 MOST_BYTES: Final = 4 * 1024 * 1024
 MOST_VALUES: Final = 1_000_000
-"""In a manifest, as often as its aliases repeat them."""
+"""The most values in a manifest; a value that aliases repeat counts each time."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Checkout:
 
     Attributes:
         root: the folder that holds `agent_config.yaml`.
-        top: of the repository; the root itself where there is none.
+        top: the top folder of the repository, or `root` outside a repository.
     """
 
     root: Path
@@ -85,18 +86,18 @@ class Checkout:
 
     @property
     def entry(self) -> AgentDefinition | None:
-        """The entry; None: it was removed."""
+        """The entry of the sub-agent; None: it was removed."""
         return self.registries.agents.get(self.request.definition_id)
 
     @property
     def others(self) -> tuple[AgentDefinition, ...]:
-        """Every other entry."""
+        """All other entries."""
         entries = self.registries.agents.entries
         return tuple(each.value for name, each in entries.items() if name != self.request.definition_id)
 
     @property
     def naming(self) -> tuple[AgentDefinition, ...]:
-        """Entries whose `sub_agents` name its slot, if nothing else fills that."""
+        """Entries whose `sub_agents` name its slot, if no other definition fills the slot."""
         slot = self.entry.slot if self.entry else self.request.slot
         filled = any(
             each.slot == slot and not each.deprecated and each.id not in self.request.rolled_back
@@ -118,14 +119,14 @@ class Checkout:
 
     @property
     def own_tools(self) -> tuple[str, ...]:
-        """Its tools that no other definition uses and the registry still has."""
+        """Its tools that no other definition uses and that the registry still contains."""
         names = self.request.tools or (self.entry.tools if self.entry else ())
         used = {tool for each in self.others for tool in each.tools}
         return tuple(name for name in names if name not in used and name in self.registries.tools)
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
-        """Its Python files, from the top; those that git tracks, where there is git."""
+        """Its Python files, relative to the top; in a git repository only tracked files."""
         name = self.request.definition_id.replace("-", "_")
         found: list[str] = []
         for base in dict.fromkeys((self.top / self.request.modules, self.root / self.request.modules)):
@@ -135,13 +136,13 @@ class Checkout:
 
     @property
     def manifest(self) -> str:
-        """The manifest of evaluations, from the top; empty: there is none."""
+        """The path of the evaluation manifest, relative to the top; empty: there is none."""
         file = self.root / MANIFEST
         return self.from_top(file) if file.is_file() else ""
 
     @property
     def evaluations(self) -> tuple[tuple[str | int, ...], ...]:
-        """Where the manifest holds something that is tagged for it."""
+        """The paths of the parts of the manifest that belong to the sub-agent."""
         return tuple(tagged(self.manifest_data, self.request.definition_id)) if self.manifest else ()
 
     @cached_property
@@ -161,7 +162,7 @@ class Checkout:
         return file.relative_to(self.top).as_posix()
 
     def config_path(self, path: str) -> str:
-        """Return a path of the configuration from the top."""
+        """Return a path of the configuration relative to the top."""
         return self.from_top(self.root / path)
 
     def line_of(self, name: str) -> int | None:
@@ -170,7 +171,7 @@ class Checkout:
         return place.document.line_of(place.steps)
 
     def text(self, path: str) -> str:
-        """Return a file's text. Raises `CheckoutRefused` if it is none, or a link."""
+        """Return a file's text. Raises `CheckoutRefused` if it is not a text file, or is a link."""
         file = self.top / path
         try:
             if os.path.realpath(file) != str(file):
@@ -187,7 +188,7 @@ class Checkout:
         return any(line.startswith(MARK) for line in self.text(path).splitlines()[:HEAD_LINES])
 
     def state(self) -> str:
-        """Return which state this is: the commit, and whether files differ from it."""
+        """Return a name of this version: the commit, and whether files differ from it."""
         if not (self.top / ".git").exists():
             return "a folder outside git"
         commit = self._git("rev-parse", "--short=12", "HEAD")

@@ -1,7 +1,7 @@
 """Changes a YAML file line by line, so that comments, order and spelling of everything else stay.
 
-The parser only provides positions; nothing is dumped. A change that would touch anything else is refused; a person
-makes it by hand.
+The parser only provides positions; no YAML is generated from data. A change that would affect other content is refused;
+it must be made by hand.
 """
 
 import re
@@ -44,7 +44,7 @@ class YamlText:
         return int(self._at(steps).start_mark.line) + 1
 
     def replace(self, steps: tuple[str | int, ...], value: str) -> None:
-        """Replace a plain value by another."""
+        """Replace a plain value."""
         node = self._at(steps)
         if not isinstance(node, yaml.ScalarNode):
             raise self._refusal(BY_HAND, node)
@@ -216,7 +216,7 @@ def _span(child: Any) -> tuple[int, int]:
 
 
 def _ends(child: Any) -> list[int]:
-    """Return the ends of the scalars and flow collections inside; a block collection's end mark is too late."""
+    """Return the ends of the scalars and flow collections inside; end marks of block collections are too far down."""
     if isinstance(child, tuple):
         return [child[0].end_mark.index + 1, *_ends(child[1])]
     if isinstance(child, yaml.ScalarNode) or child.flow_style:
