@@ -94,7 +94,7 @@ scale: $(VENV)/.ready ## what one PostgreSQL carries: up to 20 sidecars, directl
 	@GRPC_ENABLE_FORK_SUPPORT=0 $(BIN)/python -m scripts.scale $(ARGS)
 
 # How often each long run strikes; a smaller number gives a shorter run. Each test has a limit of its own that grows with
-# the strikes: the one of ten minutes for every other test would end a long run in its middle.
+# the strikes: the one of twenty minutes for every other test would end a long run in its middle.
 torture: export SIDECAR_TORTURE_KILLS ?= 1000
 torture: export SIDECAR_TORTURE_POWER_CUTS ?= 1000
 torture: export SIDECAR_TORTURE_STOPS ?= 200

@@ -1,8 +1,9 @@
 """Runs the parts of `make check` or `make test`, several at a time, and says at the end how long each took.
 
-Style and protos come first, because they take a second and end the run if they fail. Then all others run together: the
-tests in front have the terminal, what the others said is shown when all have ended. Tests of whole processes mostly
-wait; types and simulations take at a low priority what the tests leave idle.
+Style and protos come first, because they take a second and end the run if they fail. Then what many parts import is
+compiled, if it is not yet: in a fresh clone each of eight processes would do that for itself, at the same time. Then
+all others run together: the tests in front have the terminal, what the others said is shown when all have ended. Tests
+of whole processes mostly wait; types and simulations take at a low priority what the tests leave idle.
 
 Each worker of pytest imports every test that its part may run, for seconds of a core. So tests of whole processes and
 tests of clients and plugins, which import LangChain, are parts of their own, and two parts of one worker share the
@@ -70,7 +71,13 @@ class Plan:
     repeats: bool = False
 
 
-FIRST: Final = (Part("lint", (*MAKE, "lint")), Part("protos", (*MAKE, "protos")))
+IMPORTED: Final = ("sidecar", "proto/python", "clients/*/subagents_*", "plugins/*/sidecar_*", "examples", "scripts")
+FOLDERS: Final = tuple(str(folder) for each in (*IMPORTED, "tests/support") for folder in sorted(ROOT.glob(each)))
+FIRST: Final = (
+    Part("lint", (*MAKE, "lint")),
+    Part("protos", (*MAKE, "protos")),
+    Part("bytecode", (sys.executable, "-m", "compileall", "-q", *FOLDERS)),
+)
 LOW: Final = 10
 TYPES: Final = Part("types", (*MAKE, "types"), nice=LOW)
 CHECK: Final = Part(

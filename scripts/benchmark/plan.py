@@ -16,6 +16,7 @@ class Plan:
         rounds: how often each target has its turn.
         share: of the usual number of requests in a turn; at least one request for each in flight is made.
         server_cpu, client_cpu: cores to stay on; None: wherever the system likes.
+        warms_up: whether each target is asked once before the rounds; without, its numbers mean nothing.
         twin_delay: seconds by which the second bare server is slower; 0 but in tests.
         databases: whether the record is also measured in SQLite and PostgreSQL.
         against: another revision, whose sidecars have their turns beside those of this tree; None: only this tree.
@@ -27,6 +28,7 @@ class Plan:
     share: float = 1.0
     server_cpu: int | None = None
     client_cpu: int | None = None
+    warms_up: bool = True
     twin_delay: float = 0.0
     profile: Path | None = None
     databases: bool = True

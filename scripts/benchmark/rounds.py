@@ -63,7 +63,7 @@ async def run(plan: Plan) -> Series:
         _others(plan, databases) as others,
     ):
         groups = [*_groups(plan, started, samples), *([slot] for slot in others)]
-        for slot in chain.from_iterable(groups):
+        for slot in chain.from_iterable(groups if plan.warms_up else ()):
             await slot.take(max(slot.in_flight, 1))  # connections, caches and code are warm after this
         for number in range(plan.rounds):
             for slot in chain.from_iterable(group[:: -1 if number % 2 else 1] for group in groups):

@@ -131,7 +131,9 @@ class FileFlags:
             raise FlagFileProblem(f"{self._path} is not UTF-8") from error
         except FlagFileProblem as problem:
             raise FlagFileProblem(f"{self._path} {problem}") from problem
+        # Only after a successful parse: `changed` must return again for a file that was half-written at this fetch.
         self._fetched = _revision(content)
+        # Flags that are off are listed, too, so that an existing flag differs from an unknown name.
         on = frozenset(name for name, state in flags.items() if state)
         return FlagReport(on, self._fetched, frozenset(flags) - on)
 
@@ -162,6 +164,7 @@ def _read(path: Path) -> bytes:
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise FlagFileProblem(f"{path} is not a regular file")
+        # One byte more than allowed shows that the file is too large, without reading all of it.
         content = file.read(LARGEST_FILE + 1)
     if len(content) > LARGEST_FILE:
         raise FlagFileProblem(f"{path} is larger than {LARGEST_FILE} bytes")

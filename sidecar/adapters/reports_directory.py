@@ -1,4 +1,4 @@
-"""Reports as files below one directory of the operator, whatever links other programs put there.
+"""Reports as files below one directory of the operator, safe against links that other programs create there.
 
 Every part of a path is opened relative to its parent directory without following links, so that no concurrent change
 can lead outside. A file is written under a temporary name and then renamed: a link in its place is replaced, never

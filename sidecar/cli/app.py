@@ -51,7 +51,7 @@ class Commands:
         migrate: brings the schema of the record up to date.
         back_up: copies the record.
         state_restored: states that a backup was restored.
-        rebuild_projection: derives the rows of lists anew.
+        rebuild_projection: rebuilds the rows of lists.
         compare: reads a configuration and the base that it is compared with.
         token_tools: the operations of `token`.
         environment: the defaults of `subagent` from the environment.

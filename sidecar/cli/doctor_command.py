@@ -51,7 +51,8 @@ def _print_text(found: Iterable["Finding"]) -> int:
         typer.echo(f"{SIGNS[each.level]:<8} {each.area:<13} {about}{each.text}")
         if each.remedy:
             typer.echo(f"{'':<8} {'':<13} what to do: {each.remedy}")
-    typer.echo(f"{counts['error']} errors, {counts['warning']} warnings, {counts['ok']} in order")
+    told = (f"{counts[level]} {level}{'' if counts[level] == 1 else 's'}" for level in ("error", "warning"))
+    typer.echo(f"{', '.join(told)}, {counts['ok']} in order")
     return int(counts["error"] > 0)
 
 

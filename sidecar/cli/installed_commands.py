@@ -41,7 +41,7 @@ def _add(app: typer.Typer, point: EntryPoint) -> None:
     def installed(context: typer.Context) -> None:
         try:
             main: Main = point.load()
-        except Exception as error:  # noqa: BLE001  the code of another distribution; its failure is told, not raised
+        except Exception as error:  # noqa: BLE001  the code of another distribution; its failure is reported, not raised
             typer.echo(
                 f"`sidecar {point.name}` cannot be used: {point.value}: {type(error).__name__}: {error}", err=True
             )

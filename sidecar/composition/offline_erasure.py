@@ -70,6 +70,7 @@ async def _erase(settings: Settings, options: EraseOptions, *, preview: bool) ->
     def report(doing: str, error: str) -> None:
         recorder.anomaly("record_disk", f"could not {doing}: {error}")
 
+    # Opening takes the lock of the file, so no sidecar can start before the erasure is complete.
     engine = await SqliteEngine.open(path, record_schema(), report)
     try:
         file, signer = _signing(settings)
@@ -80,6 +81,7 @@ async def _erase(settings: Settings, options: EraseOptions, *, preview: bool) ->
                 projector = Projector(journal, projection, recorder, ProjectorTiming(between=0))
                 about = CheckpointFile(file, signer, recorder.anomaly), SystemClock(), SystemIds()
                 operation = EraseUser(journal, ERASING, projector, conversations, signer, *about)
+                # Before the erasure: the log must name the operator even if the process is killed in between.
                 if not preview:
                     report_erasure(f"uid {os.getuid()}, offline", options.reason)
                 erased = ErasureReport()

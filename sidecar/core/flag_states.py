@@ -108,6 +108,7 @@ class FlagSnapshot(Struct, frozen=True):
             return FlagValue.UNREACHABLE
         if flag_name in report.on:
             return FlagValue.ON
+        # Before OFF: off kills or pauses a definition, so an unclear state must never become off.
         if flag_name in report.unclear or (report.asked is not None and flag_name not in report.asked):
             return FlagValue.UNREACHABLE
         return FlagValue.OFF
@@ -154,6 +155,7 @@ def flag_snapshot_of(
     Returns:
         The snapshot, valid from `now` until its `fresh_until`.
     """
+    # A backend that no route uses must not shorten `fresh_until`.
     used = {name: contacts[name] for name in routes.backends if name in contacts}
     fresh = {name: contact for name, contact in used.items() if now < contact.confirmed_at + max_staleness}
     ends = [contact.confirmed_at + max_staleness for contact in fresh.values()]

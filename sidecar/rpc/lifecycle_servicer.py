@@ -182,6 +182,7 @@ class LifecycleServicer:
 
     def _step(self, name: str, request: Any, translate: Callable[[Any], requests.StepRequest], response: Any) -> Method:
         async def handle(message: Any, call: Call) -> Any:
+            # From the verified token, never from the message: the audit must name the real operator.
             who = {"actor_key": call.caller.key, "actor_role": call.caller.role or ""}
             asked = msgspec.structs.replace(translate(message), **who)
             try:
@@ -256,6 +257,7 @@ class LifecycleServicer:
 
     async def _watch_audit(self, message: reading_pb2.WatchAuditRequest, call: Call) -> None:
         query = rollouts.watch_audit(message)
+        # Closed explicitly: a generator that is only dropped keeps its subscription until the garbage collector runs.
         async with aclosing(self._operations.watch_audit(query, follow=not message.no_follow)) as pages:
             async for rows in pages:
                 for answer in rollouts.audit_messages(rows):

@@ -15,6 +15,7 @@ NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
         ("10m", NOW - timedelta(minutes=10)),
         ("10m ago", NOW - timedelta(minutes=10)),
         (" 2 h ago ", NOW - timedelta(hours=2)),
+        (" Now", NOW),
         ("3d", NOW - timedelta(days=3)),
         ("90s", NOW - timedelta(seconds=90)),
         ("2026-11-22T14:05", datetime(2026, 11, 22, 14, 5, tzinfo=UTC)),

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, TypeAlias
@@ -20,8 +21,10 @@ from tests.simulation.running import say
 from tests.support.planted import replace
 
 PATCHES: Final = tuple(sorted((Path(__file__).parent / "defects").glob("*.patch")))
-SECONDS: Final = 240
+SECONDS: Final = 480
 """For all schedules of a suite, on a machine that has other things to do."""
+SEARCHED: Final = 1000
+"""Schedules that are played to find a seed for a defect; of fewer, not each kind of defect shows."""
 CORES: Final = 2
 ENVIRONMENT: Final = dict(os.environ)
 """Copied once: pytest changes a variable between two tests, while the threads here go through all of them."""
@@ -43,10 +46,20 @@ def seed_of(patch: Path) -> str:
     return header(patch, "Seed") if "\nSeed: " in patch.read_text(encoding="utf-8") else "0"
 
 
-def search_for(patch: Path) -> Sequence[str]:
-    """Return the module that plays the suite until the defect is found, with its arguments."""
+def seeds_of_defects(suite: str) -> Sequence[int]:
+    """Return the seeds that find the defects of a suite."""
+    return sorted({int(seed_of(patch)) for patch in PATCHES if header(patch, "Suite") == suite})
+
+
+def search_for(patch: Path, schedules: int | None = None) -> Sequence[str]:
+    """Return the module that plays the suite until the defect is found, with its arguments.
+
+    Args:
+        patch: the defect.
+        schedules: how many are played beside its seed; None: as many as always.
+    """
     suite = header(patch, "Suite")
-    seeds = ["--begin-with", seed_of(patch), "--base", "0", "--schedules", str(SCHEDULES[suite])]
+    seeds = ["--begin-with", seed_of(patch), "--base", "0", "--schedules", str(schedules or SCHEDULES[suite])]
     module = ["tests.simulation.run", "--first", "--until", header(patch, "Breaks")]
     return [*module, "--suite", suite, *seeds]
 
@@ -98,7 +111,7 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> subpr
 def main() -> int:
     """Look for all of them, and write down where each was found."""
     missed = 0
-    findings = begin_with_all(PATCHES, search_for)
+    findings = begin_with_all(PATCHES, partial(search_for, schedules=SEARCHED))
     for patch in PATCHES:
         code, output = findings[patch.name].result()
         if code != FOUND:

@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from tests.support.simulation.playing import play
 
 BETWEEN_COLLECTIONS = 100
-PIECE = 100
+PIECE = 50
 """Schedules that a process takes at once: so few that the last pieces end at about the same time."""
 
 
@@ -76,8 +76,8 @@ def run_seeds(suite: str, seeds: Iterable[int], *, until: str | None = None) -> 
     return report
 
 
-def run_suites(wanted: Sequence[tuple[str, range]], jobs: int) -> dict[str, Report]:
-    """Run several ranges of seeds on several cores, and return a report for each suite."""
+def run_suites(wanted: Sequence[tuple[str, Sequence[int]]], jobs: int) -> dict[str, Report]:
+    """Run the seeds of several suites on several cores, and return a report for each suite."""
     pieces = [(suite, seeds[at : at + PIECE]) for suite, seeds in wanted for at in range(0, len(seeds), PIECE)]
     reports: dict[str, Report] = {}
     # Not forked: what gRPC leaves in a process that has served does not survive that, and its finalizers never end.
@@ -87,5 +87,5 @@ def run_suites(wanted: Sequence[tuple[str, range]], jobs: int) -> dict[str, Repo
     return reports
 
 
-def _run_piece(piece: tuple[str, range]) -> Report:
+def _run_piece(piece: tuple[str, Sequence[int]]) -> Report:
     return run_seeds(*piece)

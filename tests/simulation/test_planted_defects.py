@@ -21,7 +21,7 @@ from tests.simulation.finding import (
     run_replaced,
     search_for,
 )
-from tests.simulation.promises import PROMISES, SCHEDULES
+from tests.simulation.promises import PROMISES
 from tests.support.planted import replace
 
 
@@ -34,7 +34,7 @@ def findings() -> Findings:
 @pytest.mark.system
 @pytest.mark.parametrize("patch", PATCHES, ids=[patch.stem for patch in PATCHES])
 def test_the_defect_is_found(patch: Path) -> None:
-    """The promise that its header names is broken in some of the schedules that are always played."""
+    """The promise that its header names is broken in a schedule that is always played: that of the seed there."""
     code, output = findings()[patch.name].result()
     assert code != NO_LONGER_APPLIES, output
     assert code == FOUND, f"not found:\n{output}"
@@ -56,6 +56,6 @@ def test_there_are_at_least_fifteen_and_each_names_a_promise() -> None:
     assert len(PATCHES) >= 15
     assert {header(patch, "Breaks") for patch in PATCHES} <= set(PROMISES)
     assert sum(header(patch, "Suite") == "rollout" for patch in PATCHES) >= 10
-    assert all(int(header(patch, "Seed")) < SCHEDULES[header(patch, "Suite")] for patch in PATCHES)
+    assert all(header(patch, "Seed") for patch in PATCHES)
     bodies = {patch.read_text(encoding="utf-8").partition("--- ")[2] for patch in PATCHES}
     assert len(bodies) == len(PATCHES)

@@ -1,16 +1,18 @@
-"""A thousand schedules of each suite, the same each time, so that a change is judged by what it does.
+"""Some schedules of each suite, the same each time, so that a change is judged by what it does.
 
-Fresh ones are tried by `make torture`, or here with `SIM_SEED=<where they begin>`: what they find is a defect that was
-there before.
+Among them are those that have found the planted defects. Ten thousand fresh ones are tried by `make torture`, or as
+many as here with `SIM_SEED=<where they begin>`: what they find is a defect that was there before.
 """
 
 import os
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
 import pytest
 
-from tests.simulation.promises import FAULTS_OF, LEAST, LEAST_OF, PROMISES, PROVES, SCHEDULES
+from tests.simulation.finding import seeds_of_defects
+from tests.simulation.promises import PROMISES, PROVES, RARE, SCHEDULES, missing
 from tests.simulation.run import fresh_base
 from tests.simulation.running import Report, run_suites, say
 from tests.support.requirement import requirement
@@ -26,7 +28,7 @@ FEW: Final = 20
 def reports() -> tuple[int, dict[str, Report]]:
     """Return where the seeds began, and what came of each suite; run once for all tests here."""
     base = fresh_base() if AT_LENGTH or "SIM_SEED" in os.environ else 0
-    return base, run_suites([(suite, range(base, base + schedules_of(suite))) for suite in ALL_SUITES], CORES)
+    return base, run_suites([(suite, seeds_of(suite, base)) for suite in ALL_SUITES], CORES)
 
 
 @cache
@@ -35,9 +37,10 @@ def reports_of_few() -> dict[str, Report]:
     return run_suites([(suite, range(FEW)) for suite in ALL_SUITES], 1)
 
 
-def schedules_of(suite: str) -> int:
-    """Return how many are played."""
-    return AT_LENGTH or SCHEDULES[suite]
+def seeds_of(suite: str, base: int) -> Sequence[int]:
+    """Return what is played: so many from where the seeds begin, and those that are always played."""
+    first = range(base, base + (AT_LENGTH or SCHEDULES[suite]))
+    return first if base else sorted({*first, *seeds_of_defects(suite), *RARE.get(suite, ())})
 
 
 def proving(promise: str) -> object:
@@ -61,9 +64,8 @@ def test_every_kind_of_fault_occurs(suite: str, capsys: pytest.CaptureFixture[st
     base, by_suite = reports()
     with capsys.disabled():
         say(f"\n== simulation suite {suite}: seeds from {base}; {by_suite[suite].table()}")
-    assert by_suite[suite].schedules == schedules_of(suite)
-    counted = by_suite[suite].counted
-    assert [fault for fault in FAULTS_OF[suite] if counted[fault] < LEAST_OF.get(fault, LEAST)] == []
+    assert by_suite[suite].schedules == len(seeds_of(suite, base))
+    assert missing(suite, by_suite[suite].counted) == {}
 
 
 @pytest.mark.parametrize("suite", ALL_SUITES)

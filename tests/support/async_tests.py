@@ -10,7 +10,7 @@ SECONDS: Final = 60.0
 """How long an async test may take unless it says `@pytest.mark.seconds(limit)`."""
 BUSY: Final = 4
 """How many times as long it may take, as other work may have most of the machine: only what hangs is to be ended."""
-MOST: Final = 540.0
+MOST: Final = 1140.0
 """Less than `faulthandler_timeout`, which would end the whole worker."""
 
 

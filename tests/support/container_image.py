@@ -1,7 +1,7 @@
-"""Builds and runs the repository's image without a Docker engine: buildah in a chroot, on a base made by mmdebstrap.
+"""Builds and runs the repository's image without a Docker engine: buildah in a chroot, on a base of the host's files.
 
-How packages are fetched is the host's business: its apt sources, its pip configuration and its certificates are handed
-in while building, and are not part of the image.
+How packages are fetched is the host's business: its pip configuration and its certificates are handed in while
+building, and are not part of the image.
 """
 
 import json
@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,18 +20,12 @@ from typing import Any, Final, Self
 
 import pytest
 
+from tests.support.debian_files import copy_debian
 from tests.support.named_skips import needs_root, needs_tool
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent.parent
-KEPT: Final = REPOSITORY / ".run"
-"""Where the base is kept between runs; not in git, removed by `make clean`."""
-PACKAGES: Final = "python3,python3-venv,ca-certificates,passwd,libstdc++6"
-"""What the image of Python that the Dockerfile names has as well, and the build or gRPC needs; apt is left out."""
-LEFT_OUT: Final = ("doc", "locale", "man")
-"""Folders of `/usr/share` that nothing here reads; each layer is copied several times."""
 LONGEST: Final = 900.0
 """Seconds that one step of building may take: it fetches packages, from servers that may be slow."""
-APT_SOURCES: Final = (Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +56,10 @@ class ContainerTools:
         """Run buildah and return what it printed; fail the test with all its words if it fails."""
         return _output(self.command(*arguments), seconds)
 
-    def image_from(self, archive: Path, name: str) -> None:
-        """Make an image of one layer from a root file system."""
+    def debian_image(self, name: str) -> None:
+        """Make an image of one layer that has Python, of this machine's own files."""
         container = self.call("from", "scratch").strip()
-        self.call("add", "-q", container, str(archive), "/")
+        copy_debian(Path(self.call("mount", container).strip()))
         self.call("commit", "-q", container, name)
         self.call("rm", container)
 
@@ -121,12 +114,12 @@ class Container:
 
     def output(self, *arguments: str) -> str:
         """Run something inside to its end and return what it printed."""
-        return _output(self.command(*arguments), 60)
+        return _output(self.command(*arguments), LONGEST)
 
     def succeeds(self, *arguments: str, mounts: Mapping[Path, str] | None = None) -> bool:
         """Run something inside to its end; whether it ended with 0."""
         command = self.command(*arguments, mounts=mounts)
-        return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+        return subprocess.run(command, capture_output=True, timeout=300, check=False).returncode == 0
 
     @contextmanager
     def running(self, *arguments: str, mounts: Mapping[Path, str] | None = None) -> Iterator[Inside]:
@@ -142,27 +135,13 @@ class Container:
                     inside.signal(signal.SIGKILL)
 
 
-def debian_base() -> Path:
-    """Return a root file system of the host's Debian with python, made once and kept.
-
-    The test is skipped, by name, where root, buildah, mmdebstrap or Debian itself is missing.
-    """
+def needs_debian() -> None:
+    """Skip the test, by name, where root, buildah or Debian itself is missing."""
     needs_root()
     needs_tool("buildah")
-    needs_tool("mmdebstrap")
     system = platform.freedesktop_os_release()
     if system["ID"] != "debian":
         pytest.skip(f"missing system: Debian (this is {system['ID']})")
-    kept = KEPT / f"base-{system['VERSION_CODENAME']}.tar"
-    if not kept.exists():
-        KEPT.mkdir(exist_ok=True)
-        fresh = kept.with_suffix(f".{uuid.uuid4().hex}.tar")
-        sources = [str(path) for path in APT_SOURCES if path.is_file()][:1]
-        dpkg = ["force-unsafe-io", *(f"path-exclude=/usr/share/{folder}/*" for folder in LEFT_OUT)]
-        options = ["--quiet", "--variant=essential", *(f"--dpkgopt={each}" for each in dpkg), f"--include={PACKAGES}"]
-        _output(["mmdebstrap", *options, system["VERSION_CODENAME"], str(fresh), *sources], LONGEST)
-        fresh.rename(kept)
-    return kept
 
 
 def build(tools: ContainerTools, base: str, name: str, pip_configuration: Path) -> None:

@@ -203,3 +203,20 @@ def _sample(rule: Rule, numbers: Iterator[int]) -> Any:
 def message_type(full_name: str) -> type[Message]:
     """Return the class of a message of the generated code that is loaded."""
     return GetMessageClass(Default().FindMessageTypeByName(full_name))
+
+
+DEPENDS: Final = {
+    "BindTurnRequest.user_token": "refused by the identity of the issuer, see tests/system/test_verified_principals.py",
+    "DispatchRequest.join.min_success": "at most the number of calls, too",
+    "DispatchRequest.continue_for": "allowed with ON_DISCONNECT_CONTINUE_UNTIL only",
+    "DispatchUnaryRequest.dispatch.join.min_success": "at most the number of calls, too",
+    "DispatchUnaryRequest.dispatch.continue_for": "allowed with ON_DISCONNECT_CONTINUE_UNTIL only",
+    "TransitionRequest.target_state": "a roll-back has an RPC of its own",
+    "TakeDecommissionStepRequest.step": "step 3 needs `code`",
+    "TakeDecommissionStepRequest.code": "goes with step 3 only",
+    "ListActivePeriodsRequest.principal": "either a user or a share",
+    "ListActivePeriodsRequest.share_basis_points": "either a user or a share",
+    "ListTurnsRequest.reason": "a reason for which a call can end",
+    "EraseUserRequest.reason": "a stream; its handler is not reached by one step",
+}
+"""Values that a rule allows, and that the sidecar may refuse for the reason given here."""

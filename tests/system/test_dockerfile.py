@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.container_image import REPOSITORY, Container, ContainerTools, build, build_layer, debian_base
+from tests.support.container_image import REPOSITORY, Container, ContainerTools, build, build_layer, needs_debian
 
 BASE: Final = "localhost/sidecar-test-base"
 IMAGE: Final = "localhost/sidecar-test"
@@ -39,10 +39,10 @@ pytestmark = pytest.mark.system
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerTools]:
     """Buildah, with our image in its storage."""
-    base = debian_base()
+    needs_debian()
     tools = ContainerTools.usable(tmp_path_factory.mktemp("containers"))
     try:
-        tools.image_from(base, BASE)
+        tools.debian_image(BASE)
         build(tools, BASE, IMAGE, tmp_path_factory.mktemp("pip") / "pip.conf")
         yield tools
     finally:
@@ -91,7 +91,7 @@ def test_a_layer_adds_the_plugins_of_a_vertical(tools: ContainerTools, tmp_path:
     """From their wheels alone; the sidecar of the new image finds them, and still runs as a plain user."""
     shutil.copytree(REPOSITORY / "examples" / "plugin-image", tmp_path / "image")
     made = (sys.executable, "-m", "sidecar", "plugins", "new", "gate-client", "acme-gates", "--dir", str(tmp_path))
-    subprocess.run(made, check=True, timeout=60)
+    subprocess.run(made, check=True, timeout=300)
     wheel = (
         "-m",
         "pip",
@@ -102,7 +102,7 @@ def test_a_layer_adds_the_plugins_of_a_vertical(tools: ContainerTools, tmp_path:
         "--no-deps",
         str(tmp_path / "acme-gates"),
     )
-    subprocess.run([sys.executable, *wheel, "--wheel-dir", str(tmp_path / "image" / "wheels")], check=True, timeout=60)
+    subprocess.run([sys.executable, *wheel, "--wheel-dir", str(tmp_path / "image" / "wheels")], check=True, timeout=300)
 
     build_layer(tools, tmp_path / "image", LAYERED, {"SIDECAR": IMAGE, "PLUGINS": "acme-gates"})
 

@@ -45,7 +45,7 @@ from subagents.rules import RULES
 from subagents.runner.v1 import runner_pb2
 from subagents.tools.v1 import tools_pb2
 from subagents_client.checking.requests import check_request, problems_of
-from tests.support.rule_cases import Case, cases_of, message_type
+from tests.support.rule_cases import DEPENDS, Case, cases_of, message_type
 
 NOW: Final = datetime(2026, 5, 4, tzinfo=UTC)
 ANYTHING: Any = None
@@ -160,20 +160,6 @@ MORE: Final[Mapping[str, Mapping[str, Any]]] = {
     "OverrideGateRequest": {"expires_at": NOW + timedelta(days=1)},
 }
 """What the sidecar asks for beyond the rules, with reasons that no rule can say."""
-DEPENDS: Final = {
-    "BindTurnRequest.user_token": "refused by the identity of the issuer, see tests/system/test_verified_principals.py",
-    "DispatchRequest.join.min_success": "at most the number of calls, too",
-    "DispatchRequest.continue_for": "allowed with ON_DISCONNECT_CONTINUE_UNTIL only",
-    "DispatchUnaryRequest.dispatch.join.min_success": "at most the number of calls, too",
-    "DispatchUnaryRequest.dispatch.continue_for": "allowed with ON_DISCONNECT_CONTINUE_UNTIL only",
-    "TransitionRequest.target_state": "a roll-back has an RPC of its own",
-    "TakeDecommissionStepRequest.step": "step 3 needs `code`",
-    "TakeDecommissionStepRequest.code": "goes with step 3 only",
-    "ListActivePeriodsRequest.principal": "either a user or a share",
-    "ListActivePeriodsRequest.share_basis_points": "either a user or a share",
-    "EraseUserRequest.reason": "a stream; its handler is not reached by one step",
-}
-"""Values that a rule allows, and that the sidecar may refuse for the reason given here."""
 
 
 def kinds() -> Mapping[str, Any]:

@@ -38,9 +38,9 @@ class CheckpointFile:
     """Appends to one file.
 
     Args:
-        path: of the file; made with mode 0644 if it is absent, in a folder of mode 0700 if that is absent, too.
+        path: the file. If absent, it is created with mode 0644, and its folder with mode 0700.
         signer: signs every line; its key may be exchanged.
-        report: told the kind and the text of what is wrong with lines, once for each that cannot be read.
+        report: receives kind and text of a problem, once for each unreadable line.
     """
 
     def __init__(self, path: Path, signer: Signer, report: Callable[[str, str], None]) -> None:

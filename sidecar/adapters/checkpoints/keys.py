@@ -1,4 +1,4 @@
-"""Ed25519 keys in files: the private one made at the first start and readable by its owner only, the public one beside.
+"""Ed25519 keys in files. The first start creates a private key that only its owner can read, and its public key.
 
 Both are PEM, so that other tools can read them, e.g. `openssl pkey -in KEY -text`.
 """
@@ -89,12 +89,12 @@ def public_key_file(key_file: Path) -> Path:
 
 
 def read_or_make_signer(key_file: Path) -> Ed25519Signer:
-    """Return the key in `key_file`; if there is no such file, make one. The public half is written beside it.
+    """Return the key in `key_file`; if the file does not exist, create it. The public half is written beside it.
 
     Two processes that start at once end up with the same key: the file appears whole or not at all.
 
     Raises:
-        KeyFileProblem: it cannot be read or made, others may read it, or it holds no Ed25519 key.
+        KeyFileProblem: it cannot be read or created, others may read it, or it contains no Ed25519 key.
     """
     try:
         if not key_file.exists():
@@ -108,7 +108,7 @@ def read_or_make_signer(key_file: Path) -> Ed25519Signer:
 def read_signer(key_file: Path) -> Ed25519Signer:
     """Return the key in `key_file`. Its public half is added to the file beside it, which keeps those of former keys.
 
-    A key that is mounted read-only signs without that file: its operator has made the public half.
+    A read-only mount may lack that file: the operator who created the key has the public half.
 
     Raises:
         KeyFileProblem: it cannot be read, others may read it, or it holds no Ed25519 key.
@@ -134,7 +134,7 @@ def _keep_public(file: Path, pem: bytes) -> None:
 
 
 def read_public_keys(files: Iterable[Path]) -> Ed25519Judge:
-    """Return who knows the public keys in some files. Raises `KeyFileProblem`."""
+    """Return a verifier with the public keys of some files. Raises `KeyFileProblem`."""
     return Ed25519Judge([key for file in files for key in read_public_keys_in(file)])
 
 

@@ -1,6 +1,6 @@
 """Ed25519 keys in PEM, as RFC 8410 writes them: the 32 bytes of a key after a prefix that is always the same.
 
-The cryptography package reads every kind of key in every format; importing that takes longer than the rest of a signer.
+The cryptography package reads every kind of key in every format, but its import takes longer than the rest of a signer.
 """
 
 import re
@@ -29,7 +29,7 @@ def pem_of(prefix: bytes, key: bytes) -> bytes:
 
 
 def key_in(prefix: bytes, pem: bytes) -> bytes | None:
-    """Return the 32 bytes of a key; None: this is no key in the usual form, though it may be one in another."""
+    """Return the 32 bytes of a key; None: the text is not a key in this form; it may be a key in another form."""
     found = BLOCK.fullmatch(pem.decode("latin-1"))
     if found is None or found[1] != NAMES[prefix]:
         return None

@@ -44,6 +44,7 @@ def refusal_of(failure: grpc.aio.AioRpcError, target: str) -> EnricherRefused:
     kind = REFUSALS.get((status, message), RefusalKind.UNAVAILABLE)
     if kind is not RefusalKind.UNAVAILABLE:
         return EnricherRefused(kind)
+    # In doubt the request counts as sent: only a call that was certainly not sent may be repeated with an effect.
     sent = status is not grpc.StatusCode.UNAVAILABLE or NO_CONNECTION not in message
     return EnricherRefused(kind, grpc_fault(target, status.name, message, "the tool's `endpoint`"), sent)
 
@@ -87,6 +88,7 @@ class GrpcConnector:
         if not call.endpoint or not (self._may_leave or is_local(call.endpoint)):
             fault = Fault(call.endpoint, call.endpoint, remedy=BEYOND)
             return EnricherRefused(RefusalKind.UNAVAILABLE, fault, sent=False)
+        # One deadline for exchange, connection and call, so that a slow exchange does not prolong the call.
         until = asyncio.get_running_loop().time() + call.timeout.total_seconds()
         metadata = await self._metadata(call, until)
         if isinstance(metadata, EnricherRefused):
@@ -125,6 +127,8 @@ class GrpcConnector:
         except (grpc.aio.BaseError, ValueError, OSError):
             return EnricherRefused(RefusalKind.UNAVAILABLE)
         except asyncio.CancelledError:
+            # gRPC ends the calls of a closed channel with `CancelledError`, which must not look like a cancellation of
+            # this task.
             if self._channels.closed and not _being_cancelled():
                 return EnricherRefused(RefusalKind.UNAVAILABLE)
             raise

@@ -1,7 +1,7 @@
 """Objects of installed plugins, each in a thread of its own, with the interface of its kind.
 
-A caller on the sidecar's event loop does not notice the thread. The limits of time, and the
-number of abandoned calls, are those of the callers: `PluginCalls`, `GuardedGate`, `BoundedSink`, `Attempt`.
+A caller on the sidecar's event loop does not notice the thread. Time limits, and limits on abandoned calls, are set by
+the callers: `PluginCalls`, `GuardedGate`, `BoundedSink`, `Attempt`.
 
 Objects of the sidecar's own plugins stay on the event loop. They do not block, and share connections and stores with
 the rest of the process.
@@ -51,11 +51,11 @@ class IsolatedFlags(_Isolated[Any]):
     """A flag backend."""
 
     async def fetch(self) -> FlagReport:
-        """Fetch."""
+        """Fetch the flags."""
         return await self._thread.call(lambda: self._made.fetch())  # noqa: PLW0108  the attribute is read in the thread
 
     async def changed(self) -> None:
-        """Wait for a hint."""
+        """Wait for a sign that the flags have changed."""
         await self._thread.call(lambda: self._made.changed())  # noqa: PLW0108  the same reason
 
 
@@ -102,7 +102,7 @@ class IsolatedGate(_Isolated[GateClient]):
     """A gate client."""
 
     async def ask(self, question: GateQuestion) -> GateAnswer:
-        """Ask."""
+        """Call the gate."""
         return await self._thread.call(lambda: self._made.ask(question))
 
 

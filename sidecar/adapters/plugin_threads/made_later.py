@@ -1,4 +1,4 @@
-"""Connectors and runners of installed plugins, which are made while turns are served: no call waits for a factory."""
+"""Connectors and runners of installed plugins. They are created while turns are served: no call waits for a factory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -25,11 +25,11 @@ EVENTS_AHEAD: Final = 16
 
 
 class _Later(Generic[Made]):
-    """An object that is made in its thread; no caller waits for that, and turns are served meanwhile.
+    """An object that is created in its thread. No caller waits for its creation.
 
     Args:
-        thread: makes and uses the object.
-        make: makes it. What it raises is kept for the calls.
+        thread: creates and uses the object.
+        make: creates the object. Each call raises the error of `make`, if there was one.
     """
 
     def __init__(self, thread: PluginThread, make: Callable[[], Made]) -> None:
@@ -40,7 +40,7 @@ class _Later(Generic[Made]):
         thread.post(self._begin)
 
     async def close(self) -> None:
-        """Close the object, if it was made, and end its thread."""
+        """Close the object, if it was created, and end its thread."""
         await closed_in(self._thread, lambda: self._made)
 
     def _begin(self) -> None:
@@ -50,7 +50,7 @@ class _Later(Generic[Made]):
             self._problem = problem
 
     def _there(self) -> Made:
-        """Return the object. Raises `PluginProblem`. Only for the thread, which has made it before any call."""
+        """Return the object; only the thread may call this. Raises `PluginProblem`."""
         if self._made is None:
             raise self._problem or PluginProblem("it is not made", where=self._thread.name, remedy="look into the log")
         return self._made
@@ -79,7 +79,7 @@ class IsolatedRunner(_Later[Runner]):
     """A runner.
 
     Attributes:
-        target: that of the definition, or the runner's name: the runner is not asked, since it may block.
+        target: the target of the definition, or the runner's name. The runner's own `target` is not read: it may block.
     """
 
     def __init__(self, thread: PluginThread, make: Callable[[], Runner], target: str) -> None:
@@ -90,7 +90,7 @@ class IsolatedRunner(_Later[Runner]):
         """Execute one attempt: the thread reads the runner's events, and runs ahead of the reader by a few.
 
         Raises:
-            RunnerError: as the runner's, or the runner could not be made.
+            RunnerError: the runner raised it, or could not be created.
         """
         here, events = asyncio.get_running_loop(), asyncio.Queue[RunnerEvent | None]()
         room = asyncio.Semaphore(EVENTS_AHEAD)

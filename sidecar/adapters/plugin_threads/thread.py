@@ -34,11 +34,11 @@ END_SECONDS: Final = 1.0
 
 
 class PluginThread:
-    """Runs coroutines and functions in a thread, on behalf of the event loop that asks.
+    """Runs coroutines and functions in a thread, on behalf of the calling event loop.
 
     Args:
-        name: of the instance, for operators.
-        on_problem: receives the report that the thread is blocked. Called in the loop that asks.
+        name: the name of the instance, for operators.
+        on_problem: receives the report that the thread is blocked. Called in the calling loop.
         report_after: seconds without a reaction to a cancellation after which the thread is reported as blocked.
 
     Attributes:
@@ -84,7 +84,7 @@ class PluginThread:
         """Run a function in the thread while this thread waits; return its result, or raise what it raises.
 
         Raises:
-            TimeoutError: no answer in time, or an earlier one is still missing, which is not waited for again.
+            TimeoutError: the function has not returned in time, or an earlier one has still not returned.
         """
         if self._late is not None and not self._late.is_set():
             raise TimeoutError(f"{self.name} has not returned from an earlier call")
@@ -111,13 +111,14 @@ class PluginThread:
             self._loop.call_soon_threadsafe(callback)
 
     def leave(self) -> None:
-        """Let an object go. After the last one the thread ends, as soon as it is not blocked."""
+        """Remove an object. After the last one the thread ends, as soon as it is not blocked."""
         self.users -= 1
         if self.users <= 0:
             self.post(self._loop.stop)
 
     def _look_at(self, call: "_Call[Any]") -> None:
         reported = self._reported
+        # One report until the thread reacts again: all calls that wait for a blocked thread have the same cause.
         if call.heard or (reported is not None and not reported.heard):
             return
         self._reported = call
@@ -138,6 +139,7 @@ class PluginThread:
 
     def _end(self) -> None:
         left = asyncio.all_tasks(self._loop)
+        # The plugin may have started tasks of its own; a loop that closes with running tasks would print warnings.
         for task in left:
             task.cancel()
         if left:
@@ -161,10 +163,10 @@ class _End(Struct, Generic[Answer], frozen=True):
 
 
 class _Call(Generic[Answer]):
-    """One call. Its methods but the constructor run in the thread of the plugin.
+    """One call. All methods except the constructor run in the thread of the plugin.
 
     Attributes:
-        ending: settles in the loop that asked.
+        ending: the result; it is set in the calling loop.
         heard: the thread has carried the cancellation out.
     """
 
@@ -194,13 +196,15 @@ class _Call(Generic[Answer]):
             return _End(None, error)
 
     def _report(self, task: "asyncio.Task[_End[Answer]]") -> None:
+        # A done callback and not a `finally` in the coroutine: it also runs if the task is cancelled before its first
+        # step.
         end: _End[Answer] = _End(None, asyncio.CancelledError()) if task.cancelled() else task.result()
         with suppress(RuntimeError):  # the loop that asked is closed
             self._here.call_soon_threadsafe(self.ending.settle, end)
 
 
 async def closed_in(thread: PluginThread, made: Callable[[], Any]) -> None:
-    """Close an object in its thread, if there is one, and let the thread go."""
+    """Close an object in its thread, if it exists, and end the thread after its last object."""
 
     async def close() -> None:
         if (found := made()) is not None:

@@ -1,4 +1,4 @@
-"""Makes the objects of plugins: those of installed plugins in threads, those of the sidecar's own on the event loop."""
+"""Creates the objects of plugins: of installed plugins in threads, of built-in plugins on the event loop."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -20,7 +20,7 @@ class PluginThreads:
     All runners of an instance share one, because there may be a runner for each sub-agent.
 
     Args:
-        host: says which plugins are the sidecar's own.
+        host: knows which plugins are built in.
         on_problem: receives the report that a thread is blocked.
     """
 
@@ -30,7 +30,7 @@ class PluginThreads:
         self._of_runners: dict[str, PluginThread] = {}
 
     def made(self, spec: PluginSpec, make: Callable[[], Made]) -> Made:
-        """Make an object, and wait for that. Raises `PluginProblem`."""
+        """Create an object, and wait until it exists. Raises `PluginProblem`."""
         if self._host.is_own(spec):
             return make()
         from sidecar.adapters.plugin_threads.isolated import isolated  # noqa: PLC0415  only with installed plugins
@@ -39,7 +39,7 @@ class PluginThreads:
         return made
 
     def connector(self, spec: ConnectorSpec, make: "Callable[[], Connector]", *, needs_user_token: bool) -> "Connector":
-        """Make a connector. Raises whatever `make` raises; of an installed plugin its calls fail instead."""
+        """Create a connector. Raises errors of `make` for a built-in plugin; for an installed one, each call fails."""
         if self._host.is_own(spec):
             return make()
         from sidecar.adapters.plugin_threads.made_later import IsolatedConnector  # noqa: PLC0415  the same reason
@@ -47,7 +47,7 @@ class PluginThreads:
         return IsolatedConnector(self._thread(spec), make, needs_user_token=needs_user_token)
 
     def runner(self, spec: RunnerSpec, make: "Callable[[], Runner]", target: str) -> "Runner":
-        """Make a runner. Raises whatever `make` raises; of an installed plugin its attempts fail instead."""
+        """Create a runner. Raises errors of `make` for a built-in plugin; for an installed one, each attempt fails."""
         if self._host.is_own(spec):
             return make()
         from sidecar.adapters.plugin_threads.made_later import IsolatedRunner  # noqa: PLC0415  the same reason

@@ -41,6 +41,7 @@ async def behind_transaction_pooler(dsn: str, limits: ConnectionTimeouts) -> boo
     Raises:
         StoreUnavailable: there is no connection.
     """
+    # Without prepared statements: a transaction pooler may refuse them, and this probe has to find that pooler.
     unprepared = ConnectionTimeouts(limits.connect, limits.statement, limits.lock, pooled=True)
     connection = await connected(dsn, unprepared)
     try:
@@ -85,6 +86,7 @@ async def _backend(connection: Connection, limits: ConnectionTimeouts) -> int:
 
 
 async def _hears_itself(connection: Connection, limits: ConnectionTimeouts) -> bool:
+    # A random name: the notification of another sidecar that probes at the same time must not count.
     heard, channel = asyncio.Event(), f"probe_{secrets.token_hex(8)}"
     await _answered(connection.add_listener(channel, lambda *_: heard.set()), limits.statement)
     await _answered(connection.execute("select pg_notify($1, '')", channel), limits.statement)

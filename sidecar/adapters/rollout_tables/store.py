@@ -102,6 +102,7 @@ class TabledRollouts(AuditReads):
 
     async def keep_definition(self, definition: KeptDefinition) -> None:
         """Store a definition by digest; one that is stored already costs a read."""
+        # A write would make every replica commit once for each definition at each start.
         if await self.definition(definition.digest) is None:
             await confirmed(partial(self._written, partial(writing.keep_definition, definition)))
 
@@ -115,6 +116,7 @@ class TabledRollouts(AuditReads):
 
     async def set_flag(self, name: str, on: bool, expected_revision: int, by: str, at: datetime) -> StoredFlag:
         """Set or create a flag. Raises `RevisionConflict`."""
+        # A lost commit is recognised by the stored value: the time and the operator are part of it.
         flag = StoredFlag(name, on, expected_revision + 1, at, by)
         await confirmed_by(partial(self._is_flag, flag), partial(self._written, partial(writing.set_flag, flag)))
         return flag
@@ -157,4 +159,5 @@ class TabledRollouts(AuditReads):
         return await self._read(reading.flag(flag.name)) == flag
 
     def _next_id(self) -> str:
+        # Unique over all processes, because `instance` is new at each start.
         return f"{self._instance}/{next(self._writes)}"

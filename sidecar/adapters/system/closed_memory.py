@@ -1,4 +1,4 @@
-"""Closes the memory of this process to others of the same user."""
+"""Protects the memory of this process from other processes of the same user."""
 
 import sys
 from typing import Final
@@ -9,13 +9,13 @@ pipes to a program (`kernel.core_pattern`)."""
 
 
 def close_memory() -> bool:
-    """Have no core written, and refuse debuggers and readers of `mem` and `environ` that lack `CAP_SYS_PTRACE`.
+    """Disable core files, and refuse debuggers and readers of `mem` and `environ` that lack `CAP_SYS_PTRACE`.
 
-    The entries of this process in the file system of processes belong to root from here on. The process itself, and
-    every user, still reads those that all may read. A program that this process starts is open again.
+    Afterwards the files of this process in `/proc` belong to root; world-readable files stay readable. Programs that
+    this process starts are not protected.
 
     Returns:
-        Whether it worked; True where the system has no such call.
+        Whether the call succeeded; True on systems without this call.
     """
     if not sys.platform.startswith("linux"):
         return True

@@ -18,9 +18,8 @@ class SystemClock:
     Attributes:
         now: returns the wall clock's time, aware, in UTC.
         monotonic: returns seconds of the monotonic clock. The loop's own `time()` has the same base, but uvloop's does
-            not
-            advance within a pass of the loop and counts whole milliseconds: good enough for waits, too coarse for
-                measurements.
+            not advance within a pass of the loop and counts whole milliseconds: enough for waits, too coarse for
+            measurements.
     """
 
     now: Callable[[], datetime] = staticmethod(partial(datetime.now, UTC))

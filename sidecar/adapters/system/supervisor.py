@@ -29,7 +29,7 @@ HEALTHY_AFTER: Final = 60.0
 
 
 class LoopEnded(Exception):
-    """A loop that should run for ever has returned."""
+    """A loop that must never return has returned."""
 
 
 class LoopObserver(Protocol):
@@ -55,7 +55,7 @@ class Supervisor:
         self._pause = pause
 
     async def keep(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        """Run a loop for ever; ends only when it is cancelled."""
+        """Run a loop until this call is cancelled."""
         wait, loop = FIRST_WAIT, asyncio.get_running_loop()
         while True:
             began = loop.time()

@@ -30,7 +30,7 @@ ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S
 JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
 OK: Final = 200
 LARGEST_ANSWER: Final = 64 * 1024
-"""Bytes."""
+"""The most bytes of a response."""
 LONGEST_TOKEN: Final = 8 * 1024
 """The most characters of a token: it becomes a header, and services accept 8 to 16 KiB of headers."""
 MOST_KEPT: Final = 1024
@@ -65,7 +65,7 @@ class TokenExchange:
         settings: of the connector, with a `token_endpoint`.
         pools: connections to the token endpoint.
         now: monotonic seconds.
-        most: tokens that are kept.
+        most: the most cached tokens.
 
     Raises:
         OSError, DecodeError: the file with the client's secret cannot be read.

@@ -10,7 +10,7 @@ from sidecar.settings.section import Section, setting
 
 
 class TokenExchangeSettings(Section):
-    """A token endpoint, and what the sidecar asks it for."""
+    """A token endpoint, and the parameters of the exchange."""
 
     token_endpoint: str | None = setting(
         None,

@@ -35,7 +35,7 @@ class TombstonesInFile:
     """The port `Tombstones` over an open file.
 
     Args:
-        path: of the file.
+        path: the file.
         handle: locked, positioned at the end.
         read: the contents of the file.
     """

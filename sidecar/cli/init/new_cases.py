@@ -18,7 +18,7 @@ SWITCH = """\
 
 
 def with_cases(cases: InsertedYaml, suite: InsertedYaml, words: Mapping[str, str], others: list[str]) -> None:
-    """Add the cases of the sub-agent, and what it answers in an evaluation.
+    """Add the cases of the sub-agent, and its scripted answer for evaluations.
 
     Args:
         cases: labelled messages.

@@ -1,4 +1,4 @@
-"""What a sidecar says of a failed call. `grpc_status` reads it, too, but loads the part of gRPC for asyncio."""
+"""Reads the error details of a failed call. `grpc_status` can do this, too, but imports gRPC for asyncio."""
 
 from typing import Any, Final
 

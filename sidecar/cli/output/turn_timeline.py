@@ -50,7 +50,7 @@ class Axis:
     cells: int
 
     def cell(self, at: datetime) -> int:
-        """Return in which cell a time is."""
+        """Return the cell of a time."""
         whole = (self.end - self.begin).total_seconds()
         share = (at - self.begin).total_seconds() / whole if whole > 0 else 0.0
         return min(max(int(share * self.cells), 0), self.cells)
@@ -104,7 +104,7 @@ def _scores(turn: pb.GetTurnResponse, child: record_pb2.RecordedChild, begin: da
 
 
 def as_tree(children: Sequence[record_pb2.RecordedChild]) -> Iterator[tuple[int, record_pb2.RecordedChild]]:
-    """Yield each child once with its depth: what it delegated to comes after it; order of emission otherwise."""
+    """Yield each child once, with its depth, in order of emission; delegated children follow their parent."""
     known = {child.child_id for child in children}
     below: dict[str, list[record_pb2.RecordedChild]] = {}
     for child in sorted(children, key=lambda each: each.emission_index):
@@ -120,7 +120,7 @@ def as_tree(children: Sequence[record_pb2.RecordedChild]) -> Iterator[tuple[int,
 
 
 def event_line(event: record_pb2.ChildEvent, begin: datetime, label: str) -> TextLine:
-    """Return one event: when, what, who, in one line."""
+    """Return one event as a line with its time, its name and its child."""
     offset = (utc(event.occurred_at) - begin).total_seconds()
     name = short(event.name)
     return [
@@ -133,12 +133,12 @@ def event_line(event: record_pb2.ChildEvent, begin: datetime, label: str) -> Tex
 
 
 def short(name: str) -> str:
-    """Return the name of an event without what all of them share."""
+    """Return the name of an event without the prefix that all names have."""
     return name.removeprefix("agent.").removeprefix("subagent_")
 
 
 def state_of(child: record_pb2.RecordedChild) -> str:
-    """Return how a child stands: its final status once it is closed."""
+    """Return the status of a child; once it is closed, its final status."""
     if child.events and child.events[-1].name == CLOSED:
         return str(_object(child.events[-1].details_json).get("final_status", "closed"))
     states = [STATE_AFTER[event.name].value for event in child.events if event.name in STATE_AFTER]
@@ -178,12 +178,12 @@ def _head(turn: pb.GetTurnResponse, axis: Axis) -> Iterator[TextLine]:
 
 
 def cost_in_words(usage: outcome_pb2.TokenUsage) -> str:
-    """Return what tokens cost; a cost that is not known is not shown as zero."""
+    """Return the cost of tokens; an unknown cost is not shown as zero."""
     return f"${usage.cost_usd}" if usage.HasField("cost_usd") else "cost unknown"
 
 
 def _cost(turn: pb.GetTurnResponse) -> Iterator[TextLine]:
-    """Yield what the calls of the turn cost, if any of them reported tokens."""
+    """Yield the cost of the calls of the turn, if any of them reported tokens."""
     usages = [each.usage for of in turn.dispatches for each in of.outcomes if each.HasField("usage")]
     known = [Decimal(usage.cost_usd) for usage in usages if usage.HasField("cost_usd")]
     unknown = len(usages) - len(known)
@@ -269,7 +269,7 @@ def _pretty(title: str, text: str, indent: int) -> Iterator[TextLine]:
 
 
 def _object(text: str) -> dict[str, object]:
-    """Return JSON text as an object; empty for what is none: this shows what is there, and judges nothing."""
+    """Return JSON text as an object; empty if it is not an object: a timeline does not validate."""
     try:
         decoded = from_json(text)
     except DecodeError:

@@ -1,4 +1,4 @@
-"""Times as operators write them: `10m`, `10m ago`, or ISO 8601."""
+"""Times as operators write them: `10m`, `10m ago`, `now`, or ISO 8601."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -12,12 +12,14 @@ def moment_of(text: str, now: datetime) -> datetime:
     """Return a time. Without a zone it is UTC.
 
     Args:
-        text: a length such as `10m` or `2 h ago`, counted back from `now`; else ISO 8601.
+        text: a length such as `10m` or `2 h ago`, counted back from `now`; the word `now`; else ISO 8601.
         now: aware.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the text is none of these.
     """
+    if text.strip().lower() == "now":
+        return now
     back = AGO.match(text.strip())
     try:
         if back is not None:

@@ -19,10 +19,10 @@ CHECKED_PATHS: Final = ("exists", "allow_dash", "resolve_path", "path_type", "wr
 
 
 class _Plain:
-    """Puts the quick way before Typer's own, in each parameter."""
+    """Tries the fast conversion before Typer's own, for each parameter."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, `--help` among them."""
+        """Return the parameters, including `--help`."""
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the command it is mixed into
         for parameter in parameters:
             if hasattr(parameter, "type_descriptor") and "process_value" not in vars(parameter):
@@ -31,11 +31,11 @@ class _Plain:
 
 
 class PlainCommand(_Plain, TyperCommand):
-    """A command that leaves to Typer only those values that need it."""
+    """A command with the fast conversion."""
 
 
 class PlainGroup(_Plain, TyperGroup):
-    """A group that does."""
+    """A group with the fast conversion."""
 
 
 class PlainTyper(typer.Typer):
@@ -50,11 +50,11 @@ class PlainTyper(typer.Typer):
 
 
 def only_requested(app: typer.Typer, words: Sequence[str]) -> typer.Typer:
-    """Keep only the command that the words name: Typer builds every command that is there before it runs one.
+    """Keep only the requested command, because Typer builds all present commands before it runs one.
 
     Args:
-        app: with all its commands; stays as it is if the words name none of them.
-        words: what was typed after its name.
+        app: the group with all its commands; unchanged if `words` names none of them.
+        words: the arguments after the name of the group.
     """
     name = words[0] if words else ""
     commands = [each for each in app.registered_commands if each.name == name]
@@ -80,7 +80,7 @@ def _quick(parameter: Any) -> Callable[[Any, Any], Any]:
 
 
 def plain_value(parameter: Any, value: Any) -> Any:
-    """Return what Typer would make of a value; `TYPERS_OWN` if that takes more than a look.
+    """Return Typer's conversion of a value; `TYPERS_OWN` if only Typer can convert or refuse it.
 
     Args:
         parameter: a `TyperOption` or `TyperArgument`.

@@ -18,7 +18,7 @@ class Restored:
     """The result.
 
     Attributes:
-        lost: what was stated as lost.
+        lost: the facts that were stated as lost.
         others: findings that an older backup does not explain. In this case nothing was stated.
         nothing: whether nothing is missing.
     """

@@ -119,7 +119,7 @@ def _ends_a_call(reason: str) -> bool:
 
 
 def _set_times(request: pb.ListTurnsRequest, times: Mapping[str, str], now: datetime) -> str:
-    """Set the times of a request; return what is wrong with one of them, or nothing."""
+    """Set the times of a request; return the problem of an invalid time, or nothing."""
     from sidecar.cli.parameters.moments import moment_of  # noqa: PLC0415  most lists name no time
 
     for name, text in times.items():

@@ -69,7 +69,7 @@ async def _verify(source: RecordSource, verifying: Verifying, report: "_Report")
         raise RecordUnreadable("give checkpoints and public keys together, or neither")
     if source.checkpoints:
         for file in source.checkpoints:
-            file.open("rb").close()  # one that is not there is told before the work begins
+            file.open("rb").close()  # a missing file is reported before the work begins
         files = [partial(lines_of, file) for file in source.checkpoints]
         place = CheckpointSource(files, verifying.read_keys(source.public_keys))
     async with verifying.open_record(source) as (record, audit):

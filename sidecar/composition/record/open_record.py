@@ -173,6 +173,7 @@ async def opened_record(configured: RecordSettings, dependencies: RecordDependen
             lambda: {"database": "memory", "writable": True},
         )
         return
+    # A new id for each start: the lease of an earlier process must expire, and is never reused.
     instance = InstanceId(dependencies.ids.new("sidecar"))
     opened = await _open(configured, instance, dependencies)
     try:
@@ -189,6 +190,7 @@ async def opened_record(configured: RecordSettings, dependencies: RecordDependen
             (lists, opened.projector),
         )
     finally:
+        # The journal last: rollouts and the projector use its connections.
         for each in opened.closes:
             await each.close()
         await opened.journal.close()
@@ -219,6 +221,7 @@ async def _sqlite(
     journal = await SqliteJournal.open(configured.path, instance, report)
     dependencies.spawner.spawn(journal.load_episodes(), "load known episodes")
     rollouts = SqliteRollouts(journal.engine, instance, dependencies.clock)
+    # No lease time: the lock on the file already guarantees that no other process owns a dispatch.
     lease = Lease(journal, None, clock=dependencies.clock, recorder=dependencies.recorder)
     projection = SqliteProjection(configured.path, report)
     return OpenedRecord(
@@ -277,6 +280,7 @@ def dsn_of(configured: PostgresRecordSettings, redactor: Redactor) -> str:
         dsn = read_secret(configured.dsn_file, SHORTEST_DSN)
     else:
         raise SettingsProblem(["record.postgresql: give `dsn_file`, or `dsn` by its variable"])
+    # Drivers report the password on its own and decoded, so the redactor must know all forms.
     password = urlsplit(dsn).password or ""
     redactor.learn([dsn, *(each for each in (password, unquote(password)) if each)])
     return dsn

@@ -24,12 +24,12 @@ STATING: Final = InstanceId("sidecar-restored")
 
 
 async def state_restored(settings: Settings, reason: str, confirmed: Callable[[Sequence[str]], bool]) -> Restored:
-    """Verify the record, and state what its end lacks as lost.
+    """Verify the record, and state that the facts missing at its end are lost.
 
     Args:
-        settings: name the record and its checkpoints.
-        reason: why a backup was restored.
-        confirmed: is told what is lost, and says whether to state it.
+        settings: the record and its checkpoints.
+        reason: the reason for the restored backup.
+        confirmed: receives the lost facts; returns whether to state them.
 
     Raises:
         SettingsProblem: record, key or checkpoints cannot be used.
@@ -41,6 +41,7 @@ async def state_restored(settings: Settings, reason: str, confirmed: Callable[[S
         signer = read_signer(key_file)
         by = f"uid {os.getuid()}: {reason}"
         gap = await _gap(settings, by)
+        # Nothing is stated: a statement about part of the damage would make the rest look explained.
         if gap.others:
             return Restored((), tuple(f"{each.kind}: {each.text}" for each in gap.others))
         if not gap.statements or not confirmed(gap.lost):

@@ -95,9 +95,12 @@ def check_envelope(
     outside = fields_of(body, form)
     if outside is None:
         return Withheld(WithholdReason.MALFORMED)
+    # Before every other check of the contents: an envelope for another user must be counted as such, even if it is
+    # invalid in other ways too.
     if not _is_for(outside, expected.principal):
         absent = expected.principal and not outside.has("principal")
         return Withheld(WithholdReason.PRINCIPAL_ABSENT if absent else WithholdReason.PRINCIPAL_MISMATCH)
+    # After the principal: a repeated member must not hide that the envelope names another user.
     if outside.ambiguous:
         return Withheld(WithholdReason.MALFORMED)
     envelope = _envelope_of(outside)
@@ -152,6 +155,7 @@ def _open(envelope: Envelope, expected: Expectation, limits: EnvelopeLimits) -> 
     """Parse the payload for the first time."""
     if envelope.payload is None or expected.schema is None or envelope.status is None:
         return Withheld(WithholdReason.PAYLOAD_INVALID)
+    # Only now: no parser reads a payload that may belong to another user or come from another service.
     text = payload_text(envelope.payload, expected.schema, limits.max_depth)
     if text is None:
         return Withheld(WithholdReason.PAYLOAD_INVALID)

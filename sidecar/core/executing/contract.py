@@ -186,6 +186,7 @@ class ContractTemplate(msgspec.Struct, frozen=True):
             definition_commit=common.definition_commit,
             ownership=common.ownership,
         )
+        # Only the variable parts are serialised; the rest is text of the template.
         head, middle, end = self.texts
         parent, description = _encoded(contract.parent).decode(), _encoded(request).decode()
         return StoredContract(contract, f'{{"parent":{parent}{head}{description}{middle}{time_left_ms}{end}')
@@ -242,6 +243,7 @@ def _budgets(limits: Limits) -> Budgets:
 
 
 def _milliseconds(duration: timedelta) -> int:
+    # At least 1: a positive limit under a millisecond must not become 0, which would stop the child at once.
     return max(1, round(duration.total_seconds() * 1000))
 
 

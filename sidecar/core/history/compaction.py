@@ -109,6 +109,7 @@ def check_summary(contents: EpisodeContents, new: NewSummary, rules: CompactionR
         RecentTurnsIntact: it would replace one of the most recent turns. Source: PC1-FR-11c.
     """
     present = contents.summary.revision if contents.summary else 0
+    # First, because all other checks would judge the new summary against contents that its author has not read.
     if present != new.expected_revision:
         raise outdated(present)
     turns = [turn.turn_id for turn in after_summary(contents.turns, contents.summary)]

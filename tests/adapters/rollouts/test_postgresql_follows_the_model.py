@@ -44,7 +44,7 @@ from tests.support.simulation.rollout.translating import asked_of, happened_of, 
 from tests.support.simulation.rollout.wishes import PROMOTE, STOPS, TAKE, Wish
 
 Read = TypeVar("Read")
-SCHEDULES: Final = int(os.environ.get("SIDECAR_SCHEDULES") or 0) // 10 or 100
+SCHEDULES: Final = int(os.environ.get("SIDECAR_SCHEDULES") or 0) // 10 or 40
 STEPS: Final = 8
 CONFIGURATION: Final = (("shop_one", "base"), ("shop_two", "base"), ("perks_one", "base"))
 WITHOUT: Final = (("shop_one", "base"), ("shop_two", cards.TOOLS_LEFT), ("perks", cards.UNLISTED))
@@ -289,7 +289,7 @@ async def two_stores(dsn: str) -> AsyncIterator[tuple[PostgresRollouts, ...]]:
 async def test_two_replicas_on_postgresql_do_step_by_step_what_the_model_says(
     dsn: str, postgres: PostgresServer
 ) -> None:
-    """A few hundred schedules; the seed of one that differs is in the failure."""
+    """Some schedules, a thousand in `make torture`; the seed of one that differs is in the failure."""
     async with two_stores(dsn) as stores:
         for seed in range(SCHEDULES):
             await _emptied(dsn)

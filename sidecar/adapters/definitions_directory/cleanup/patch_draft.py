@@ -92,7 +92,7 @@ def _entry(work: PatchDraft) -> None:
 
 
 def _mark_deprecated(work: PatchDraft) -> None:
-    """Write `status: deprecated`. An existing `deprecated: false` would contradict, so it is set, too. Source: TN-88."""
+    """Write `status: deprecated`, and set an existing `deprecated: false` to true. Source: TN-88, TN-89."""
     name = work.request.definition_id
     at = ("agents", work.config.index("agents", name) or 0)
     entry = work.config.data["agents"][at[1]]

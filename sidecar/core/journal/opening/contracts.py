@@ -150,6 +150,7 @@ def stripped(contract: Contract, place: ContractPosition) -> tuple[BareContract,
     """Return a contract without the values of `place`, and its own texts. Raises `ValueError` if they contradict."""
     known, parent, step, budgets = place.said, contract.parent, contract.step, contract.budgets
     execution, permissions, outputs = contract.execution, contract.permissions, contract.outputs
+    # One tuple for four limits: most definitions have none of them, so most contracts save four fields.
     limits = (budgets.wall_clock_ms, budgets.tool_calls, budgets.tokens, budgets.idle_timeout_ms)
     depth, may_spawn = permissions.max_delegation_depth, permissions.can_spawn_children
     digest, slot = contract.definition_digest, contract.sub_agent_id
@@ -176,6 +177,8 @@ def stripped(contract: Contract, place: ContractPosition) -> tuple[BareContract,
         ownership=None if contract.ownership == (f"slot:{slot}",) else contract.ownership,
         ancestors=None if contract.ancestors == place.ancestors else _bare(contract.ancestors),
     )
+    # Proven for each contract: whatever this form cannot express must not be written, because a fact in the journal is
+    # final.
     if restored(bare, texts, place) != contract:
         raise ValueError("the contract contradicts the place of its child")
     return bare, texts

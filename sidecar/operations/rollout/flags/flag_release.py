@@ -71,6 +71,7 @@ class ReleaseFlags(Struct, frozen=True):
         """
         replicas = await read_within(self.store.replicas(), LONGEST)
         newest = await read_within(self.store.version(), LONGEST)
+        # Without the store it is unknown which views the replicas use, so nothing is switched.
         if isinstance(replicas, StoreUnavailable) or newest != version:
             return False
         return all(each.version >= version for each in replicas if each.alive)
@@ -91,6 +92,7 @@ def _still_on(view: RolloutView, flags: FlagSnapshot) -> Iterator[tuple[str, Ver
     for each in everything:
         if each.withdrawn:
             released |= {name: each.vertical for name in _names(each) if name not in needed}
+    # Only flags that are known to be on: an unreachable flag may be off already.
     yield from ((name, its) for name, its in released.items() if flags.value(name, its) is FlagValue.ON)
 
 

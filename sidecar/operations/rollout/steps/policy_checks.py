@@ -57,6 +57,7 @@ async def policy_answers(
         on_broken: receives a kind of anomaly and a text for each policy that fails.
     """
     answers = {PLATFORM: PlatformRules().check(facts)}
+    # All are called, even after a denial: the operator learns every reason in one attempt.
     for name, policy in own:
         answers[name] = await _answer(name, policy, facts, ask, on_broken)
     return answers
@@ -69,16 +70,18 @@ async def _answer(
 
     def broken(what: str) -> PolicyAnswer:
         on_broken("policy_broken", f"{name} {what}")
-        return PolicyAnswer(f"policy {name} {what}; it has to be mended, or taken out of the settings")
+        return PolicyAnswer(f"policy {name} {what}; fix it, or remove it from the settings")
 
     try:
         answer = await ask(policy, facts)
     except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises denies
         return broken(f"raised {type(error).__name__}")
+    # Named, because `except BaseException` would also swallow `CancelledError`, with which the caller is cancelled.
     except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
         return broken(f"raised {type(error).__name__}")
     if not isinstance(answer, PolicyAnswer):
         return broken(f"answered a {type(answer).__name__}")
+    # Checked at run time, because plugins are not type-checked.
     denied: object = answer.denied
     gates: object = answer.more_gates
     if not isinstance(denied, str) or not isinstance(gates, tuple) or not all(map(_is_gate, gates)):
@@ -132,6 +135,7 @@ class Policies:
     async def _facts(self, step: Step, found: DefinitionMatch, to: int, asked: StepRequest, actor: str) -> StepFacts:
         (rollout, facts), now = found, self._clock.now()
         rows = await self._rows(rollout.slot, facts)
+        # The subject of this request is added below, with the present time: a request renews its own approval.
         standing = {each.subject: each for each in approvals_of(rows, facts, asked.sought) if each.subject != actor}
         return StepFacts(
             step=step,
@@ -164,6 +168,8 @@ class Policies:
                 event = row.body
                 if isinstance(event, RolloutEvent) and event.what in NOT_TAKEN:
                     stands = str(event.detail.startswith(STANDS))
+                    # Bounded by subjects and steps: a subject that repeats a refused request a thousand times does not
+                    # fill the memory.
                     latest[event.digest, event.actor, event.sought, f"{event.before}", stands] = row
                 else:
                     taken.append(row)
@@ -184,8 +190,10 @@ def approvals_of(rows: Sequence[AuditRow], facts: DefinitionFacts, sought: str) 
         if event.digest != facts.digest:
             continue
         if not isinstance(event, RolloutEvent) or event.what not in NOT_TAKEN:
+            # A step that was taken changes the definition, so earlier approvals no longer refer to its present state.
             latest.clear()
         elif (event.before, event.sought) == (facts.ramp, sought) and event.detail.startswith(STANDS) and event.actor:
+            # Removed first, so that the renewed approval is the newest in the order of the dictionary.
             latest.pop(event.actor, None)
             latest[event.actor] = Approval(event.actor, event.at, event.actor_key)
     return tuple(latest.values())

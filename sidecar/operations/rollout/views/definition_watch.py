@@ -60,6 +60,7 @@ class RecordDefinitions:
                     await self._changed.wait()
             except TimeoutError:
                 pass
+            # After the wait: a change during the pass has set the event, and the next pass begins at once.
             self._changed.clear()
 
     async def look(self) -> None:
@@ -69,7 +70,11 @@ class RecordDefinitions:
             if catalogue is not None and catalogue is not self._seen:
                 for slot in catalogue.slots:
                     await self._see_slot(catalogue, slot)
+                # Before `_seen` is set and before the report: the view must contain the rollouts that this pass has
+                # written.
                 await self.views.look()
+                # Only after every slot: if the store fails in between, the next pass repeats all of them. `seen`
+                # changes nothing for a definition that it knows.
                 self._seen = catalogue
                 view = self.views.current()
                 waiting, changed = pending_promotions(catalogue, view), major_changes(catalogue, view)
@@ -84,6 +89,7 @@ class RecordDefinitions:
             kept = KeptDefinition(
                 card.digest, card.definition.id, slot, card.commit, card_to_json(card), self.clock.now()
             )
+            # Before the rollout names the digest: another replica must be able to load every definition that it serves.
             await self.store.keep_definition(kept)
             if may_be_rolled_out(catalogue, card):
                 await self._see(slot, card, at_once=self.serve_at_once and len(cards) == 1)

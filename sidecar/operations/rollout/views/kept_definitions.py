@@ -19,13 +19,13 @@ MOST_FETCHED: Final = 256
 
 
 class DefinitionCache:
-    """The port `Definitions` over the configuration as loaded and what is kept by digest.
+    """The port `Definitions`: the loaded configuration, and the definitions that are stored by digest.
 
     Args:
         loaded: the configuration.
-        seeing: keeps the cards that rollouts serve.
-        store: has every card that was ever on record.
-        recorder: of what goes wrong.
+        seeing: has the cards that rollouts serve in memory.
+        store: has every card that was ever recorded.
+        recorder: receives lost definitions.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class DefinitionCache:
             return held
         reading = self._reading.get(digest)
         if reading is None:
+            # No await between the look-up above and this line, so two callers cannot both start a read.
             reading = self._reading[digest] = FirstResult()
             await self._read(digest, reading)
         result = await reading.wait()
@@ -69,11 +70,12 @@ class DefinitionCache:
         return result
 
     async def _read(self, digest: Digest, reading: FirstResult[Card | StoreUnavailable | None]) -> None:
-        """Read a card and wake all waiters, even when cancelled: otherwise they would wait for ever."""
+        """Read a card and wake all waiters, even when cancelled: otherwise they would wait without end."""
         result: Card | StoreUnavailable | None = _away()
         try:
             result = await self._from_store(digest)
         finally:
+            # Before the waiters wake: a caller that comes now must start a new read if this one has failed.
             del self._reading[digest]
             reading.settle(result)
 
@@ -87,6 +89,8 @@ class DefinitionCache:
         if card is None:
             self._recorder.anomaly("definition_lost", f"{digest} is kept with another content, or cannot be read")
             return None
+        # The oldest first. Such cards belong to turns that were bound before the last changes, and are read a few times
+        # only.
         while len(self._fetched) >= MOST_FETCHED:
             del self._fetched[next(iter(self._fetched))]
         self._fetched[digest] = card
