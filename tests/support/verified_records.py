@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +70,14 @@ def findings(folder: Path) -> tuple[int, list[dict[str, Any]]]:
     code, out, err = run(*over(folder, "--json"))
     assert err == ""
     return code, json.loads(out)["findings"]
+
+
+def is_named(folder: Path, tamper: Callable[[Path], None], kinds: set[str], text: str) -> None:
+    """Alter a record, and fail unless exactly these kinds of findings are reported, one of them with this text."""
+    tamper(folder)
+
+    code, found = findings(folder)
+
+    assert {one["kind"] for one in found} == kinds, [one["text"] for one in found]
+    assert code == bool(kinds)
+    assert any(text in one["text"] for one in found) or not kinds, [one["text"] for one in found]

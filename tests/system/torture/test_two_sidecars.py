@@ -25,6 +25,7 @@ from tests.system.torture.agents import WAITS, Agents, agents_for, pause, share_
 from tests.system.torture.checker import Kept, PostgresDatabase, compare, figures, over
 from tests.system.torture.clients import Told, clients_at_work, plain
 from tests.system.torture.faked_time import FakedTime
+from tests.system.torture.lists import lists_hold
 from tests.system.torture.places import (
     LIMIT,
     SECONDS,
@@ -113,6 +114,7 @@ async def pair(server: PostgresServer, chosen: Random, wrong: str = "") -> Async
             second.signal(signal.SIGTERM)
             assert await second.ended() == 0
         await verified(two, *([one] if signed(one) else []))
+        await lists_hold(two, kept)
         agents.check()
 
 
