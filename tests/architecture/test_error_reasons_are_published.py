@@ -1,5 +1,6 @@
 """Every way a call can fail is a value of the proto enum `ErrorReason`, and the enum holds nothing else."""
 
+import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -48,6 +49,23 @@ def test_a_published_reason_that_stands_for_nothing_is_caught() -> None:
     """A value left over in the proto."""
     published = {**PUBLISHED, "ERROR_REASON_LONG_GONE": 999}
     assert list(violations(all_errors(), CallFailure, published)) == ["ERROR_REASON_LONG_GONE stands for nothing"]
+
+
+def test_a_class_that_refines_another_within_a_program_is_not_published() -> None:
+    """Callers are told what it refines; with a reason of its own it would have to be published."""
+
+    class OfThisTest(InvalidRequest):
+        """Has the reason of its parent."""
+
+    class WithReason(InvalidRequest):
+        """Has its own."""
+
+        reason = "OF_THIS_TEST"
+
+    assert OfThisTest not in all_errors()
+    assert WithReason in all_errors()
+    del WithReason
+    gc.collect()  # or the other tests would find it among the subclasses
 
 
 def test_two_classes_with_one_reason_are_caught() -> None:

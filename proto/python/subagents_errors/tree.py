@@ -282,11 +282,15 @@ class InternalError(SubagentsError):
 
 
 def all_errors() -> Iterator[type[SubagentsError]]:
-    """Yield every class of the tree below the root, parents before children."""
+    """Yield every class of the tree below the root, parents before children.
+
+    A class outside this package that has no reason of its own is left out: callers see the class that it refines.
+    """
     pending: list[type[SubagentsError]] = SubagentsError.__subclasses__()
     while pending:
         cls = pending.pop(0)
-        yield cls
+        if "reason" in vars(cls) or cls.__module__.startswith("subagents_errors."):
+            yield cls
         pending.extend(cls.__subclasses__())
 
 
