@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.dispatching.outcomes import CallOutcome
-from sidecar.core.errors import MemoryUnavailable, SubagentsError
+from sidecar.core.errors import MemoryUnavailable, StoreUnavailable, SubagentsError
 from sidecar.core.executing.contract import contract_from_json
 from sidecar.core.executing.stored_record import StoredTurn
 from sidecar.core.history.records import EpisodeKey, SubAgentAnswer, ToolMessage, TurnHistory
@@ -27,7 +27,6 @@ from sidecar.operations.first_result import FirstResult
 from sidecar.operations.history.episode_facts import CompactionFacts
 from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.operations.ports import Recorder, Spawner
-from sidecar.operations.record.ports import UnreadableTurn
 from sidecar.operations.turn.state.child import ANSWERED
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.opening_records import request_from_json
@@ -99,7 +98,7 @@ class HistoryCapture:
         # queue. A second entry would be counted as a second lost turn when the process stops.
         await (self._entry_of(history.turn_id) or self._put(history)).wait()
 
-    def note_unreadable(self, turn_id: TurnId, why: UnreadableTurn) -> None:
+    def note_unreadable(self, turn_id: TurnId, why: StoreUnavailable) -> None:
         """Report a recorded turn that cannot be stored because this sidecar cannot read it."""
         self._recorder.anomaly(DEFERRED, f"{turn_id}: {why}")
 

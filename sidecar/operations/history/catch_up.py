@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from sidecar.core.errors import SubagentsError
+from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.executing.stored_record import TurnQuery, TurnRow
 from sidecar.core.history.records import EpisodeKey
 from sidecar.core.identifiers import TurnId
@@ -17,7 +17,7 @@ from sidecar.operations.first_result import FirstResult
 from sidecar.operations.history.capture import FIRST_WAIT, LONGEST_WAIT, HistoryCapture, history_on_record
 from sidecar.operations.history.memory_boundary import BoundedMemory
 from sidecar.operations.ports import Clock
-from sidecar.operations.record.ports import RecordReads, UnreadableTurn
+from sidecar.operations.record.ports import RecordReads, is_of_unreadable_turn
 from sidecar.operations.record.timed_access import complete_turns
 from sidecar.operations.rules import HistoryRules
 
@@ -81,7 +81,10 @@ class HistoryCatchUp:
                 continue
             try:
                 stored = await self._record.turn(row.turn_id)
-            except UnreadableTurn as why:  # the other turns must not wait for a sidecar that can read it
+            except StoreUnavailable as why:
+                if not is_of_unreadable_turn(why):
+                    raise
+                # The other turns must not wait for a sidecar that can read this one.
                 self._captures.note_unreadable(row.turn_id, why)
                 continue
             history = history_on_record(stored) if stored else None

@@ -1,7 +1,7 @@
 """Reads of a record, derived from the facts of its journal."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
@@ -16,12 +16,7 @@ from sidecar.core.journal.turn_state import TurnState, state_of
 from sidecar.core.listing.changes import Changes, Watermarks
 from sidecar.core.replaying.frames import attempt_to_json
 from sidecar.operations.record.lists import TurnListReader
-from sidecar.operations.record.ports import JournalReads, UnreadableTurn
-
-
-def unreadable(why: UnreadableFact) -> UnreadableTurn:
-    """Return the error for facts that no sidecar of this version writes."""
-    return UnreadableTurn(f"the record cannot be read: {why}", retry_after=timedelta(minutes=1))
+from sidecar.operations.record.ports import JournalReads, unreadable_turn
 
 
 class ReadsOfJournal:
@@ -91,7 +86,7 @@ class ReadsOfJournal:
         try:
             return attempts_of(state, state.read(found.facts), frames)
         except UnreadableFact as why:
-            raise unreadable(why) from None
+            raise unreadable_turn(why) from None
 
 
 def attempts_of(state: TurnState, records: Sequence[Record], frames: Iterable[AttemptFrames]) -> list[AttemptRecorded]:
@@ -123,4 +118,4 @@ def _state(turn_id: TurnId, found: TurnFacts) -> TurnState:
     try:
         return state_of(turn_id, found.facts)
     except UnreadableFact as why:
-        raise unreadable(why) from None
+        raise unreadable_turn(why) from None

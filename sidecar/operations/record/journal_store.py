@@ -21,10 +21,10 @@ from sidecar.core.journal.facts import Body, DispatchOpened
 from sidecar.core.journal.texts import Texts
 from sidecar.operations.first_result import FirstResult
 from sidecar.operations.ports import Recorder, Spawner
-from sidecar.operations.record.journal_reads import ReadsOfJournal, unreadable
+from sidecar.operations.record.journal_reads import ReadsOfJournal
 from sidecar.operations.record.kept_turn import KeptTurn
 from sidecar.operations.record.lists import TurnListReader, lists_in_memory
-from sidecar.operations.record.ports import CommitUnknown, Journal
+from sidecar.operations.record.ports import CommitUnknown, Journal, unreadable_turn
 
 MOST_IN_A_BATCH: Final = 2000
 """The most facts of one commit; a database takes a few milliseconds for that many."""
@@ -233,7 +233,7 @@ class JournalStore(ReadsOfJournal):
             except StoreUnavailable as refused:
                 _settle(groups, refused)
             except UnreadableFact as why:
-                _settle(groups, unreadable(why))
+                _settle(groups, unreadable_turn(why))
             else:
                 if plan is not None:
                     return plan

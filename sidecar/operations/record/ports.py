@@ -10,8 +10,8 @@ they reject markers that do not fit.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import date, datetime
-from typing import Protocol
+from datetime import date, datetime, timedelta
+from typing import Final, Protocol
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import StoreUnavailable
@@ -31,12 +31,22 @@ class CommitUnknown(Exception):
     """The answer of a commit was lost: it may have succeeded or failed. Committing the same group again is safe."""
 
 
+UNREADABLE: Final = "unreadable turn"
+
+
 class NotThisJournal(Exception):
     """A position is not in the journal: it belongs to another journal or an older copy, or retention removed it."""
 
 
-class UnreadableTurn(StoreUnavailable):
-    """A turn has a fact that this sidecar cannot read, e.g. of a newer format. Other turns are not affected."""
+def unreadable_turn(why: Exception) -> StoreUnavailable:
+    """Return the error for a turn with a fact that this sidecar cannot read. Other turns are not affected."""
+    metadata = {"record": UNREADABLE}
+    return StoreUnavailable(f"the record cannot be read: {why}", retry_after=timedelta(minutes=1), metadata=metadata)
+
+
+def is_of_unreadable_turn(error: StoreUnavailable) -> bool:
+    """Return whether only one turn cannot be read, e.g. because it has a fact of a newer format."""
+    return error.metadata.get("record") == UNREADABLE
 
 
 class RecordReads(Protocol):

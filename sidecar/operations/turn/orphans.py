@@ -12,7 +12,7 @@ from sidecar.core.executing.stored_record import StoredDispatch, StoredTurn
 from sidecar.core.identifiers import DispatchId, TurnId
 from sidecar.core.journal.facts import Body
 from sidecar.core.journal.texts import Texts
-from sidecar.operations.record.ports import UnreadableTurn
+from sidecar.operations.record.ports import is_of_unreadable_turn
 from sidecar.operations.record.timed_access import append_within, read_within
 from sidecar.operations.requests import OnDisconnect
 from sidecar.operations.rules import DispatchRules
@@ -91,7 +91,9 @@ class SettleOrphans:
         """Await work on a turn. If the turn cannot be read, report it once and leave it: other turns must not wait."""
         try:
             await work
-        except UnreadableTurn as why:
+        except StoreUnavailable as why:
+            if not is_of_unreadable_turn(why):
+                raise
             if turn_id not in self._unreadable | unreadable:
                 self._deps.recorder.anomaly("turn_not_recovered", str(why), {"turn_id": turn_id})
             unreadable.add(turn_id)
