@@ -18,6 +18,7 @@ from sidecar.composition.doctor.files import examine_directories
 from sidecar.composition.doctor.sockets import examine_sockets
 from sidecar.settings import read_settings
 from subagents_client.runner import RunnerHost
+from tests.plugins.distributions import SitePackages
 from tests.support.postgres import PostgresServer
 from tests.support.sidecar_process import ROOT, place, serving, settings_file
 
@@ -40,12 +41,15 @@ def folder() -> Iterator[Path]:
         yield made
 
 
-async def doctor(folder: Path, more: str = "", old: str = "", new: str = "") -> tuple[int, list[dict[str, Any]]]:
+async def doctor(
+    folder: Path, more: str = "", old: str = "", new: str = "", site: Path | str = ""
+) -> tuple[int, list[dict[str, Any]]]:
     """Examine a deployment, with more settings and others in place of some; return the exit code and the findings."""
     config = settings_file(folder, more.format(folder=folder))
     config.write_text(config.read_text().replace(old, new) if old else config.read_text())
     command = [sys.executable, "-m", "sidecar", "doctor", "--config", str(config), "--json", "--timeout", "5"]
-    process = await asyncio.create_subprocess_exec(*command, stdout=-1, stderr=-1, cwd=ROOT)
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    process = await asyncio.create_subprocess_exec(*command, stdout=-1, stderr=-1, cwd=ROOT, env=environment)
     out, errors = await process.communicate()
     assert out, errors.decode()
     return process.returncode or 0, json.loads(out)
@@ -258,6 +262,36 @@ async def test_the_clock_of_a_database_is_compared(folder: Path, postgres: Postg
     _, found = await doctor(folder, "", "[record.sqlite]", chosen)
     ((level, _, _),) = wrong(found, "record")
     assert level == "error"
+
+
+BLOCKS: Final = """
+import threading
+from sidecar.policy.hookspecs import hookimpl
+from sidecar.policy.specs import FlagBackendSpec
+
+class Flags:
+    async def fetch(self):
+        threading.Event().wait()
+    async def changed(self): ...
+    async def close(self): ...
+
+@hookimpl
+def sidecar_flag_backends():
+    spec = dict(name="blocks", contract="flag-backend/1", summary="Blocks", config_schema={})
+    return [FlagBackendSpec(factory=lambda settings: Flags(), **spec)]
+"""
+
+
+async def test_a_flag_backend_that_blocks_its_thread_is_reported_and_ends_nothing(folder: Path, tmp_path: Path) -> None:
+    """For ever, in a call that cannot be interrupted: what is examined after it is examined, and the command ends."""
+    SitePackages(tmp_path).install("flags-blocks", BLOCKS, entry="blocks")
+    more = (
+        '[plugins]\nenabled = ["flags-blocks"]\n[policy.default]\nflags = "blocks"\n[flags.blocks]\nplugin = "blocks"\n'
+    )
+    _, found = await doctor(folder, more, site=tmp_path)
+    ((level, _, text),) = wrong(found, "flags")
+    assert (level, text) == ("error", "blocks: does not answer: no answer within 5 s")
+    assert found[-1]["area"] in {"runners", "data services"}
 
 
 def groups(folder: Path, group: int | str = os.getegid()) -> list[tuple[str, str, str]]:

@@ -1,13 +1,19 @@
-"""Checks flag backends: whether they answer, and whether they know the flags of the definitions."""
+"""Checks flag backends: whether they answer, and whether they know the flags of the definitions.
+
+A backend of an installed plugin runs in a thread, as in a running sidecar: one that blocks is reported, and the next
+check begins.
+"""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from sidecar.adapters.flags_embedded import EMBEDDED_FLAGS
-from sidecar.adapters.system.tasks import closed
+from sidecar.adapters.plugin_threads.threads import PluginThreads
+from sidecar.adapters.system.tasks import OwnedTasks, closed
 from sidecar.core.definitions.cards.card import Catalogue
 from sidecar.core.flag_states import FlagReport
-from sidecar.operations.bounded_wait import await_with_limit
+from sidecar.operations.plugin_calls import PluginCalls, PluginFailed
 from sidecar.operations.process.findings import Finding, error, ok, warning
 from sidecar.policy.factory import make_flag_backend
 from sidecar.policy.flags import NamedFlagBackend
@@ -23,23 +29,27 @@ async def examine_flags(
 ) -> Sequence[Finding]:
     """Return a finding for each flag backend in use, except `embedded`, which is a part of the record."""
     found: list[Finding] = []
+    making = PluginThreads(policy.host, lambda kind, details: None)
+    # The limit of a call abandons it. `asyncio.run` cancels what is left, and the process can end.
+    calls = PluginCalls(OwnedTasks(lambda name, error: None), lambda plugin, count: None)
     for spec in policy.flag_backends:
         if spec.factory is EMBEDDED_FLAGS.factory:
             found.append(ok(AREA, spec.name, "flags are kept in the record"))
             continue
         named = _named(policy, catalogue, spec.name)
         try:
-            backend = make_flag_backend(spec, settings.flags.get(spec.name, {}))
+            backend = making.made(spec, partial(make_flag_backend, spec, settings.flags.get(spec.name, {})))
         except PluginProblem as problem:
             found.append(error(AREA, spec.name, problem.what, problem.remedy))
             continue
         try:
             if isinstance(backend, NamedFlagBackend):
                 backend.set_names(named)
-            report = await await_with_limit(seconds, backend.fetch())
-        except (Exception, SystemExit, GeneratorExit) as problem:  # noqa: BLE001  a plugin may raise anything
+            report = await calls.ask(spec.name, seconds, backend.fetch)
+        except PluginFailed as problem:
             remedy = f"is the service running? See [flags.{spec.name}] in the settings"
-            found.append(error(AREA, spec.name, f"does not answer: {cause_of(problem)}", remedy))
+            why = cause_of(problem.error) if problem.error else str(problem)
+            found.append(error(AREA, spec.name, f"does not answer: {why}", remedy))
         else:
             found += _known(spec.name, report, named)
         finally:
