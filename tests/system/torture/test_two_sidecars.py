@@ -8,7 +8,7 @@ import signal
 from asyncio import Task
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -50,8 +50,10 @@ CALLS = (
 )
 LIFE = {"SIDECAR__DISPATCH__TURN_LIFETIME": "10s"}
 OUTCOMES = ["succeeded", "succeeded", "refused"]
-PATIENT = ClientTimeouts(unreachable_after=timedelta(seconds=2), unary=timedelta(seconds=20), most_attempts=10)
-"""A client that gives up soon on a sidecar that is away, and asks one again that is busy: machines that test are."""
+ONCE = ClientTimeouts(unreachable_after=timedelta(seconds=2), unary=timedelta(seconds=20), most_attempts=1)
+"""A client that leaves it to us to ask again after an error."""
+PATIENT = replace(ONCE, most_attempts=10)
+"""A client that asks a busy sidecar again: machines that test are busy."""
 
 
 @dataclass
@@ -135,7 +137,7 @@ async def test_two_sidecars_lose_and_double_nothing_when_one_is_stopped_or_kille
             await told.progress(10)
         forced = [*names("stopped"), *names("killed")]
         told.asked |= {(name, "d-1"): [each.call_id for each in CALLS] for name in forced}
-        async with client_of(both.folders[0], PATIENT) as client:
+        async with client_of(both.folders[0], ONCE) as client:
             await _taken_from_one_that_was_stopped(both, client)
             await _taken_from_one_that_was_killed(both, client)
     found = compare(told, both.database)
@@ -157,7 +159,7 @@ async def test_replicas_whose_clocks_differ_lose_and_double_nothing(server: Post
             await told.progress(10)
         assert both.takeovers() == 0
         told.asked |= {(name, "d-1"): [each.call_id for each in CALLS] for name in names("killed")}
-        async with client_of(both.folders[0], PATIENT) as client:
+        async with client_of(both.folders[0], ONCE) as client:
             taken = await _killed_and_taken(both, client)
         assert both.takeovers(names("killed")) == AT_ONCE
     found = compare(told, both.database)
