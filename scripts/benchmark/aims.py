@@ -45,6 +45,7 @@ from scripts.benchmark.targets import (
     TAKEN_AWAY,
     UNOBSERVED,
 )
+from sidecar.operations.record.lists import MOST_CHANGES
 
 MICROSECONDS: Final = 1e6
 MILLISECONDS: Final = 1e3
@@ -84,6 +85,7 @@ def aims(series: Series, rows: frozenset[int] = ROWS) -> Sequence[Aim]:
         _at_least(1, "the same, durable in SQLite", _compared(series, "rate", SQLITE, BARE), "x", 0.65),
         Aim(1, "the same, durable in PostgreSQL", _compared(series, "rate", POSTGRES, BARE), "x",
             remark=NOT_MEASURED if binaries() else NO_POSTGRES),
+        _lists_keep_up(series),
         _at_most(3, f"{MOST_CHILDREN} children that sleep 20 ms, {kept}, one dispatch at a time: p50",
                  _milliseconds(series, asleep), "ms", 25),
         *_beside_peers(series, asleep),
@@ -106,6 +108,17 @@ def aims(series: Series, rows: frozenset[int] = ROWS) -> Sequence[Aim]:
             _compared(series, "cpu", SQLITE_BIND, PLAIN_BIND), "x", remark=NOT_MEASURED),
     )  # fmt: skip
     return [aim for aim in all_aims if aim.row in rows]
+
+
+def _lists_keep_up(series: Series) -> Aim:
+    """Say whether the projector kept up with the dispatches in SQLite: durable figures mean little if it did not."""
+    rounds = zip(*(samples for (target, _), samples in series.items() if target == SQLITE), strict=True)
+    lags = [max(sample.not_listed or 0 for sample in samples) for samples in rounds]
+    what = "facts that lists lack after dispatches in SQLite, most in the second half of the rounds"
+    if len(lags) < 2:  # noqa: PLR2004  two halves
+        return Aim(1, what, None, "facts", remark=NOT_MEASURED)
+    first, second = max(lags[: len(lags) // 2]), max(lags[len(lags) // 2 :])
+    return _at_most(1, what, second, "facts", max(MOST_CHANGES, first))
 
 
 def _over_lanes(series: Series) -> Sequence[Aim]:

@@ -32,6 +32,7 @@ class Sample:
         p99: latency that one request in a hundred exceeds, in seconds.
         seen: every latency, where those of all rounds are looked at together; in seconds.
         kept_bytes: memory that the server keeps for each request afterwards, where that is what is measured.
+        not_listed: facts on record that lists lacked at the end, of a sidecar with a record in SQLite.
     """
 
     rate: float
@@ -42,6 +43,7 @@ class Sample:
     p99: float = 0.0
     seen: tuple[float, ...] = ()
     kept_bytes: float = 0.0
+    not_listed: int | None = None
 
 
 def sample_of(latencies: Sequence[float], rate: float, cpu: float) -> Sample:

@@ -19,6 +19,7 @@ from scripts.benchmark.load import Sample, measure, measure_open
 from scripts.benchmark.peers import AGENTS, INSTANT_NODE, SAVED, TOOL_NODE, Peer, langgraph
 from scripts.benchmark.plan import Plan
 from scripts.benchmark.postgres import Postgres, postgres
+from scripts.benchmark.record_files import facts_not_listed
 from scripts.benchmark.replicas import USUAL as USUAL_ACTIONS
 from scripts.benchmark.replicas import replicas
 from scripts.benchmark.starting import Started, servers
@@ -105,6 +106,8 @@ def _slot(cell: Cell, started: Started, series: Series) -> Slot:
             sample = await _half_as_much(cell, requests, series)
         else:
             sample = await measure(cell.server, cell.call, requests, cell.in_flight)
+        if started.own.sqlite is not None and cell.server is started.own.sqlite.server:
+            sample = replace(sample, not_listed=facts_not_listed(started.own.sqlite.folder))
         await started.end_all()
         return sample
 

@@ -109,7 +109,8 @@ async def _sidecar(folder: Path, arguments: Sequence[str], revision: Revision | 
     socket = folder / "sidecar.sock"
     said = ["--definitions", str(folder.parent.parent / "definitions"), *arguments]
     async with running("sidecar_server", socket, said, revision) as server:
-        yield Measured(server, SidecarClient(server.channel, secret_file(socket).read_text(encoding="utf-8").strip()))
+        secret = secret_file(socket).read_text(encoding="utf-8").strip()
+        yield Measured(server, SidecarClient(server.channel, secret), folder)
 
 
 async def _write_answers(folder: Path, dispatching: SidecarClient, binding: SidecarClient) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from scripts.benchmark.clients import DISPATCHES_PER_TURN, BareClient, SidecarClient, turn_request
@@ -94,10 +95,15 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A sidecar and who calls it."""
+    """A sidecar and who calls it.
+
+    Attributes:
+        folder: of its files.
+    """
 
     server: Server
     client: SidecarClient = field(compare=False)
+    folder: Path
 
 
 @dataclass(frozen=True, slots=True)

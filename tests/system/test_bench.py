@@ -89,6 +89,7 @@ async def test_a_round_measures_every_target() -> None:
     assert len(as_json(series, plan)["targets"]) == len(series)
     assert {sample.messages for sample in series[BARE, MANY]} == {6}
     assert all(sample.messages < 6 for sample in series[SIDECAR, MANY])
+    assert [sample.not_listed is not None for sample in series[SQLITE, MANY]] == [True]
     assert [sample.kept_bytes > 0 for sample in series[IDLE_LANES, 1]] == [True]
     assert all(sample.messages <= 2 for sample in series[LANE, MANY])
     for eight in (FAN_OUT, SQLITE_FAN_OUT, LANE_ASLEEP):

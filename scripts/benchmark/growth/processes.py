@@ -5,16 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import apsw
-
 from scripts.benchmark.clients import SidecarClient
 from scripts.benchmark.processes import Server, running
+from scripts.benchmark.record_files import LISTS, RECORD, facts_not_listed
 from scripts.benchmark.sidecar_server import secret_file
 
 Tell = Callable[[str], None]
 """Shows how far a measurement is."""
-RECORD = "record.sqlite"
-LISTS = f"{RECORD}.lists"
 MEGABYTE = 1_000_000
 KILOBYTE = 1_000
 MICROSECONDS = 1e6
@@ -70,8 +67,7 @@ class Weighed:
 
     def lag(self) -> int:
         """Return how many facts on record the projector has not taken yet."""
-        taken = _number(self.folder / LISTS, "SELECT coalesce(max(number), 0) FROM watermarks")
-        return _number(self.folder / RECORD, "SELECT coalesce(max(number), 0) FROM facts") - taken
+        return facts_not_listed(self.folder)
 
 
 @asynccontextmanager
@@ -84,18 +80,6 @@ async def weighed(place: Place, name: str, arguments: Sequence[str] = ()) -> Asy
     async with running("sidecar_server", socket, said) as server:
         secret = secret_file(socket).read_text(encoding="utf-8").strip()
         yield Weighed(server, SidecarClient(server.channel, secret), SidecarClient(server.channel, secret), folder)
-
-
-def _number(database: Path, sql: str) -> int:
-    """Ask a database that a sidecar has open; 0 if it is not there yet."""
-    if not database.exists():
-        return 0
-    connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
-        number: int = connection.execute(sql).get
-        return number
-    finally:
-        connection.close()
 
 
 def resident(pid: int) -> int:
