@@ -269,7 +269,8 @@ def test_without_databases_their_rows_say_so_and_sleepers_are_judged_without_one
 
     found = aims(series)
 
-    assert [aim.row for aim in found if aim.value is None] == [1, 1, 1, 4, 4, 4, 4, 4, 6, 6, 6, 6, 9, 10, 13, 13, 14, 15]
+    missing_rows = [1, 1, 1, 4, 4, 4, 4, 4, 6, 6, 6, 6, 9, 10, 13, 13, 14, 15]
+    assert [aim.row for aim in found if aim.value is None] == missing_rows
     assert all(aim.met is None and aim.remark for aim in found if aim.value is None)
     assert [aim.what.split(", ")[1] for aim in found if aim.row == 3] == ["without a store"]
 
