@@ -12,7 +12,7 @@ from tests.support.sidecar_process import next_look
 from tests.system.drill.incidents import Incident
 from tests.system.drill.stage import Stage
 
-SECONDS: Final = 180.0
+SECONDS: Final = 300.0
 """For an alert to fire, or to end: the longest window is 20 seconds, and the machine may be busy."""
 LOOKS: Final = 300
 """At a page, five a second, until it shows what it should."""

@@ -32,7 +32,7 @@ LARGEST: Final = 60 * 1024
 
 
 @requirement("PF1-D-51", "PF1-D-63")
-@pytest.mark.seconds(120 + 150 * COUNT)
+@pytest.mark.seconds(300 + 150 * COUNT)
 async def test_each_incident_shows_and_ends_with_one_action(postgres: PostgresServer) -> None:
     """Alert, panel and page say nothing before it and show it meanwhile; the alert ends after the action."""
     sizes: dict[str, int] = {}

@@ -50,7 +50,7 @@ CALLS = (
 )
 LIFE = {"SIDECAR__DISPATCH__TURN_LIFETIME": "10s"}
 OUTCOMES = ["succeeded", "succeeded", "refused"]
-ONCE = ClientTimeouts(unreachable_after=timedelta(seconds=2), unary=timedelta(seconds=20), most_attempts=1)
+ONCE = ClientTimeouts(unreachable_after=timedelta(seconds=2), unary=timedelta(seconds=60), most_attempts=1)
 """A client that leaves it to us to ask again after an error."""
 PATIENT = replace(ONCE, most_attempts=10)
 """A client that asks a busy sidecar again: machines that test are busy."""
