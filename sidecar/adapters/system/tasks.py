@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -37,14 +38,39 @@ class OffLoop:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
+class _ShortInterval:
+    """Keeps the switch interval short while computations run.
+
+    The interval is one for the whole interpreter. They are therefore counted: if each restored what it found, the
+    second of two that overlap would leave the short interval behind.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running = 0
+        self._usual = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._running:
+                self._usual = sys.getswitchinterval()
+                sys.setswitchinterval(SWITCH_SECONDS)
+            self._running += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._running -= 1
+            if not self._running:
+                sys.setswitchinterval(self._usual)
+
+
+_SHORT_INTERVAL: Final = _ShortInterval()
+
+
 def _yielding(work: Callable[[], Result]) -> Result:
     """Run the computation so that the event loop never waits long for the interpreter."""
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_SECONDS)
-    try:
+    with _SHORT_INTERVAL:
         return work()
-    finally:
-        sys.setswitchinterval(usual)
 
 
 class OwnedTasks:

@@ -29,10 +29,11 @@ def row_of_all(facts: list[Stored]) -> TurnRow | None:
     except UnknownTurn:
         return None
     called = Counter(child.opened.slot for child in stored.children)
-    outcomes = {each.outcome for dispatch in stored.dispatches for each in dispatch.outcomes}
+    settled = [each for dispatch in stored.dispatches for each in dispatch.outcomes]
     return replace(  # a list shows more than the row of a single turn
         row,
-        outcomes=tuple(sorted(outcomes)),
+        outcomes=tuple(sorted({each.outcome for each in settled})),
+        reasons=tuple(sorted({each.reason for each in settled if each.reason is not None})),
         definitions=tuple(sorted({definition_of(child) for child in stored.children})),
         calls=tuple(called[slot] for slot in row.slots),
     )

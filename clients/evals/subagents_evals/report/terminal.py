@@ -16,7 +16,7 @@ from subagents_evals.measures.trial import Trial
 from subagents_evals.runs.scaling import Point
 
 MOST_FAILURES: Final = 20
-COLUMNS: Final = ("", "cases", "routing", "95 % CI", "switch", "recall", "admits", "success", "p95 s")
+COLUMNS: Final = ("", "cases", "routing", "95 %", "switch", "recall", "admits", "pass", "p95 s")
 """Shares are in percent: exact routing and its confidence interval, routing of switches, entities that reached the
 sub-agent, failures that the answer admits, cases without a failure. Last: seconds until the answer."""
 
