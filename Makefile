@@ -76,7 +76,7 @@ demo-langchain: $(DEMO_LC)/.ready ## the same under the LangChain orchestrator; 
 check: $(VENV)/.ready ## the quick part of the tests (about a minute on two quiet cores)
 	@$(BIN)/python -m scripts.run_parts check $(ARGS)
 
-test: $(VENV)/.ready ## everything the pipeline runs (six minutes on two cores); ends with the time of each part
+test: $(VENV)/.ready ## everything the pipeline runs (about twenty minutes on two cores); ends with the time of each part
 	@$(BIN)/python -m scripts.run_parts test $(ARGS)
 
 coverage: $(VENV)/.ready ## which lines and branches of sidecar/ the unit tests run; twice their time
