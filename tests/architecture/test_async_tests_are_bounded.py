@@ -60,7 +60,7 @@ def test_each_async_test_has_a_loop_of_its_own(pytester: pytest.Pytester) -> Non
 
 
 def test_an_async_test_that_hangs_fails(pytester: pytest.Pytester) -> None:
-    """It waits for an event that nobody sets; its limit is as short as can be, times what a busy machine is allowed."""
+    """It waits for an event that is never set; its limit is as short as a busy machine allows."""
     result = outcomes(
         pytester,
         """

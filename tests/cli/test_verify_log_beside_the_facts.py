@@ -259,7 +259,7 @@ def test_an_alteration_of_the_audit_of_rolloutsis_named(folder: Path, name: str)
 
 
 def audited(statement: str) -> Callable[[Path], None]:
-    """Return: a sidecar writes three rows and signs the newest; then a statement, as somebody else gives it."""
+    """Return: a sidecar writes three rows and signs the newest; then a statement, as a different process gives it."""
 
     async def write_and_sign(folder: Path) -> None:
         async with written(folder, [], "third") as record:

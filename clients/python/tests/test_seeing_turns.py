@@ -71,7 +71,7 @@ async def test_turns_are_listed_with_filters_and_pages() -> None:
 
 
 async def test_a_turn_is_read_with_its_children_and_dispatches() -> None:
-    """Contract, events, outcomes, routing, scores; a turn that nobody knows is an exception of its own."""
+    """Contract, events, outcomes, routing, scores; an unknown turn is an exception of its own."""
     async with scene() as here:
         child = record_pb2.RecordedChild(child_id="child-1", contract_json="{}", parent_child_id="child-0")
         child.events.add(sequence=1, name="agent.subagent_created", summary="made", details_json="{}", link="aa")

@@ -83,7 +83,7 @@ async def test_after_a_failure_a_batch_continues_with_the_event_that_was_not_acc
 async def test_every_answer_but_success_keeps_the_event_and_tells_the_operator(
     tmp_path: Path, status: int, said: str
 ) -> None:
-    """The redirect leads to a place that would accept it: nobody but the settings says where events go."""
+    """The redirect leads to a place that would accept it, but only the settings say where events go."""
     async with received(tmp_path) as (receiver, sink):
         receiver.status, receiver.headers = status, {"location": "/elsewhere"}
         with pytest.raises(SinkUnavailable) as refused:
