@@ -80,7 +80,7 @@ class EmbeddedReplicas:
         take = ExecuteStep(
             store=store,
             clock=self.clock,
-            audit_context=lambda: AuditContext("5", snapshots.current().active_flags()),
+            audit_context=lambda: AuditContext("5", ()),
             proofs=cast("Any", None),
             policies=cast("Any", None),
             gates=cast("Any", None),

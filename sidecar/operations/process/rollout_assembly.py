@@ -213,7 +213,5 @@ def _audit_context(ports: RolloutPorts) -> AuditContext:
     catalogue = ports.definitions.current()
     if catalogue is None:
         return AuditContext("", ())
-    # A backend may have thousands of other flags, and each audit event would name them all.
     mentioned = frozenset(name for card in catalogue.cards.values() for name in card.flags)
-    active = ports.flags.current().active_flags()
-    return AuditContext(catalogue.agent_definition_version, tuple(name for name in active if name in mentioned))
+    return AuditContext(catalogue.agent_definition_version, ports.flags.current().active_flags(mentioned))

@@ -70,13 +70,14 @@ def test_active_flags_are_those_on_at_a_fresh_backend_sorted_and_once() -> None:
     both = merged(platform=({"b", "a"}, 100.0), own=({"c", "a"}, 100.0))
     one = merged(platform=({"b", "a"}, 100.0), own=({"c", "a"}, 80.0))
 
-    assert both.active_flags() == ("a", "b", "c")
-    assert one.active_flags() == ("a", "b")
+    assert both.active_flags(frozenset("abcd")) == ("a", "b", "c")
+    assert one.active_flags(frozenset("abcd")) == ("a", "b")
+    assert both.active_flags(frozenset("bc")) == ("b", "c")
 
 
 def test_a_backend_that_no_route_uses_is_left_out() -> None:
     """Its flags must not slip into the cohort."""
     snapshot = merged(platform=({"a"}, 100.0), own=(set(), 100.0), forgotten=({"z"}, 100.0))
 
-    assert snapshot.active_flags() == ("a",)
+    assert snapshot.active_flags(frozenset("az")) == ("a",)
     assert ROUTES.backends == ("platform", "own")

@@ -41,7 +41,7 @@ def test_a_flag_for_a_share_of_users_is_on_and_is_not_listed_as_on_for_all() -> 
     snapshot = seen(FlagReport(frozenset({ONE, TWO}), "1", shares={ONE: 2500}))
 
     assert (snapshot.value(ONE), snapshot.share(ONE), snapshot.share(TWO)) == (FlagValue.ON, 2500, WHOLE)
-    assert snapshot.active_flags() == (TWO,)
+    assert snapshot.active_flags(frozenset({ONE, TWO})) == (TWO,)
 
 
 @pytest.mark.parametrize(
