@@ -142,7 +142,7 @@ class Rollouts:
         take = ExecuteStep(
             store=store,
             clock=self.clock,
-            audit_context=lambda: AuditContext("5", ()),
+            audit_context=lambda: AuditContext("5", snapshots.current().active_flags(self.mentioned())),
             proofs=cast("Any", NothingToProve()),
             policies=cast("Any", None),
             gates=cast("Any", None),
@@ -185,6 +185,11 @@ class Rollouts:
             for name in (serving.flag, serving.cohort_flag):
                 if name is not None and serving.flags is FlagPair.ON:
                     self.backend.set(name, on=True)
+
+    def mentioned(self) -> frozenset[str]:
+        """Return the names of the flags of all definitions on record."""
+        facts = [each for rollout in self.contents.rollouts.values() for each in rollout.definitions.values()]
+        return frozenset(name for each in facts for name in (each.flag, each.cohort_flag) if name is not None)
 
     def revise(self, card: Card, **fields: Any) -> None:
         """Change the facts of a card on record."""

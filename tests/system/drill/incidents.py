@@ -173,18 +173,6 @@ INCIDENTS: Final = (
         act=_give_flags_back,
     ),
     Incident(
-        name="leaking-turns",
-        happens="A new version of the consumer-agent no longer ends its turns.",
-        alert="TurnsNotEnded",
-        panel=("capacity", "Turns ended by the sidecar", "> 10"),
-        page="/now",
-        shows=r"turns are open in which nothing runs",
-        part=SIDECARS_TABLE,
-        ends="roll the consumer-agent back",
-        plant=_leave_turns,
-        act=_end_turns,
-    ),
-    Incident(
         name="slow-database",
         happens="A job in PostgreSQL locks the table of facts, again and again for most of a second.",
         alert="RecordSlow",
@@ -255,5 +243,18 @@ INCIDENTS: Final = (
         ends='`sidecar subagent kill support --reason "it gets data of other users"`',
         plant=_answer_as_another,
         act=_kill_support,
+    ),
+    # Last: the turns that it leaves behind stay open, and the console shows them.
+    Incident(
+        name="leaking-turns",
+        happens="A new version of the consumer-agent no longer ends its turns.",
+        alert="TurnsNotEnded",
+        panel=("capacity", "Turns ended by the sidecar", "> 10"),
+        page="/now",
+        shows=r"turns are open in which nothing runs",
+        part=SIDECARS_TABLE,
+        ends="roll the consumer-agent back",
+        plant=_leave_turns,
+        act=_end_turns,
     ),
 )

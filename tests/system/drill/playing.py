@@ -17,7 +17,7 @@ SECONDS: Final = 300.0
 LOOKS: Final = 300
 """At a page, five a second, until it shows what it should."""
 TAG: Final = re.compile(r"<[^>]*>")
-DESK: Final = (1000, 700)
+DESK: Final = (1200, 700)
 
 
 @dataclass(frozen=True, slots=True)
