@@ -26,7 +26,7 @@ NAMES: Final = re.compile(
 READ: Final = (
     *("*.md", "docs/**/*.md", "plugins/**/*.md", "clients/*/README.md", "proto/**/*.md"),
     *("proto/**/*.proto", "sidecar/**/*.py", "clients/*/subagents_*/**/*.py", "plugins/*/sidecar_*/**/*.py"),
-    *("examples/**/*.py", "examples/**/*.toml", "examples/**/*.yaml"),
+    *("examples/**/*.py", "examples/**/*.toml", "examples/**/*.yaml", "examples/**/*.yml"),
 )
 EXEMPT: Final = frozenset(
     {"DECISIONS.md", "docs/glossary.md", "docs/evidence/readers-2.md", "docs/evidence/readers-3.md"}
