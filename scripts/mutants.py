@@ -24,16 +24,21 @@ from typing import Any, Final
 from scripts.mutation_report import (
     EQUIVALENT,
     KILLED,
+    MEASURED,
     REPORT,
     REPOSITORY,
     Place,
     change_of,
+    changed_since,
     compare,
+    digests_of,
     read_equivalents,
+    read_measured,
     report,
     rows_in,
     table,
     with_newer,
+    write_measured,
 )
 
 WORK: Final = REPOSITORY / "mutants"
@@ -176,7 +181,12 @@ def main() -> int:
         before = rows_in(REPORT.read_text(encoding="utf-8")) if asked.modules else ()
         present = {module_of(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "sidecar").rglob("*.py")}
         rows = with_newer(before, found.rows, present)
-        REPORT.write_text(report(rows, known), encoding="utf-8")
+        now = digests_of(row.module for row in rows)
+        measured = read_measured(MEASURED.read_text(encoding="utf-8")) if asked.modules else {}
+        measured = {module: measured.get(module, "") for module in now}
+        measured |= {row.module: now[row.module] for row in found.rows}
+        MEASURED.write_text(write_measured(measured), encoding="utf-8")
+        REPORT.write_text(report(rows, known, changed_since(measured, now)), encoding="utf-8")
         print(f"\nwrote {REPORT.relative_to(REPOSITORY)}")
     return 0 if found.holds else 1
 

@@ -1,18 +1,24 @@
 """Compares the mutants that the tests let live with the list of those that change nothing, and writes the report.
 
 The list, `tests/mutants/equivalent.toml`, names each equivalent mutant by module, function and changed lines, with the
-reason why no test can tell it from the original. Pure, so that `tests/unit/pipeline` can hold it without a run.
+reason why no test can tell it from the original. `tests/mutants/measured.toml` has a digest of each module's code at
+its last run, so that the report names the modules that have changed since.
+
+    python -m scripts.mutation_report    writes the report anew without a run, after a change of a mutated module
 """
 
+import ast
 import tomllib
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 EQUIVALENT: Final = REPOSITORY / "tests/mutants/equivalent.toml"
+MEASURED: Final = REPOSITORY / "tests/mutants/measured.toml"
 REPORT: Final = REPOSITORY / "docs/mutation-report.md"
 KILLED: Final = frozenset({"killed", "timeout"})
 """A mutant that never ends is noticed, too. Whatever else a mutant did, it lived."""
@@ -142,8 +148,61 @@ def with_newer(before: Iterable[Row], newer: Iterable[Row], modules: Container[s
     return tuple(found[module] for module in sorted(found))
 
 
-def report(rows: Sequence[Row], known: Sequence[Equivalent]) -> str:
-    """Return the committed page."""
+def code_digest(source: str) -> str:
+    """Return a digest of a module's code. Comments, docstrings, layout and the version of Python do not count."""
+    return sha256(repr(_shape(ast.parse(source))).encode()).hexdigest()[:16]
+
+
+def _shape(node: object) -> object:
+    """Return a syntax tree as nested tuples. Empty fields are left out, because newer versions of Python add some."""
+    if isinstance(node, list):
+        return tuple(_shape(each) for each in node)
+    if not isinstance(node, ast.AST):
+        return node
+    fields = dict(ast.iter_fields(node))
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        fields["body"] = [each for each in node.body if not _is_text(each)]
+    named = [(name, _shape(value)) for name, value in fields.items() if value is not None and value != []]
+    return (type(node).__name__, *named)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def digests_of(modules: Iterable[str]) -> dict[str, str]:
+    """Return the digest of each module's present code."""
+    return {
+        module: code_digest((REPOSITORY / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+        for module in modules
+    }
+
+
+def read_measured(text: str) -> dict[str, str]:
+    """Return the digest of each module's code at its last run."""
+    return {str(module): str(digest) for module, digest in tomllib.loads(text).items()}
+
+
+def write_measured(measured: Mapping[str, str]) -> str:
+    """Return the text that `read_measured` reads."""
+    head = "# The code of each module at its last mutation tests; written by `make mutants`.\n"
+    return head + "".join(f'"{module}" = "{digest}"\n' for module, digest in sorted(measured.items()))
+
+
+def changed_since(measured: Mapping[str, str], present: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the modules whose code is not that of their last run."""
+    return tuple(sorted(module for module, digest in present.items() if measured.get(module) != digest))
+
+
+def report(rows: Sequence[Row], known: Sequence[Equivalent], changed: Sequence[str]) -> str:
+    """Return the committed page.
+
+    Args:
+        rows: of all mutated modules.
+        known: the list.
+        changed: the modules of `rows` whose code is not that of their last run.
+    """
+    names = ", ".join(f"`{module.removeprefix('sidecar.')}`" for module in changed)
     lines = [
         "# Mutation report",
         "",
@@ -156,6 +215,8 @@ def report(rows: Sequence[Row], known: Sequence[Equivalent]) -> str:
         "The table has every mutated module. Of the verification of records (`core/verifying`) nothing is mutated: its",
         "tests change each part of generated records instead, which takes too long to repeat for each mutant.",
         "",
+        f"Changed since the run behind their rows: {names or 'none'}.",
+        "",
         *table(rows),
         "",
         "## Equivalent mutants",
@@ -165,3 +226,16 @@ def report(rows: Sequence[Row], known: Sequence[Equivalent]) -> str:
         first = entry.places[0]
         lines += [f"- `{first.module.removeprefix('sidecar.')}.{first.function}` ({len(entry.places)}): {entry.reason}"]
     return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write the report of the rows that it has, with the modules that have changed since their run."""
+    rows = rows_in(REPORT.read_text(encoding="utf-8"))
+    known = read_equivalents(EQUIVALENT.read_text(encoding="utf-8"))
+    measured = read_measured(MEASURED.read_text(encoding="utf-8"))
+    changed = changed_since(measured, digests_of(row.module for row in rows))
+    REPORT.write_text(report(rows, known, changed), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,14 @@
 """Starts mutmut with tests that are collected once, so that a mutant costs a fork and its tests.
 
 By itself mutmut starts pytest anew for each mutant, in a fork of one process that has imported everything; that takes
-ten times as long as the tests. Here the process that forks has collected the tests, too. The rest is mutmut's.
+ten times as long as the tests. Here the process that forks has collected the tests, too, and has run none of them: a
+thread that a test leaves behind, for instance one of gRPC's, would be missing in each fork, and a mutant whose tests
+wait for it would count as killed. The rest is mutmut's.
 """
 
 import gc
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +22,7 @@ from mutmut.configuration import config as settings
 from mutmut.runners.harness import PytestRunner
 from mutmut.state import state
 from mutmut.utils.file_utils import change_cwd
-from mutmut.workers.isolation import ForkRunner
+from mutmut.workers.isolation import ForkRunner, ForkServerRunner, run_in_fork, run_in_fork_with_result
 
 KILLED, SURVIVED, SUSPICIOUS = 1, 0, 35
 """Exit codes as mutmut reads them."""
@@ -79,6 +81,17 @@ def quicken() -> None:
             except BaseException:  # noqa: BLE001 - a fork must end here, and never go on as if it were the parent
                 return SUSPICIOUS
 
+    def run_in_child(self: ForkRunner, operation: Callable[[Any], Any]) -> Any:
+        return run_in_fork_with_result(lambda: operation(self.test_runner))
+
+    def exit_code_from_child(self: ForkRunner, operation: Callable[[Any], int]) -> int:
+        return int(run_in_fork(lambda: operation(self.test_runner)))
+
+    in_a_child: dict[str, Any] = {"_run_in_child": run_in_child, "_exit_code_from_child": exit_code_from_child}
+    for name in ("collect_stats", "run_clean_tests", "run_forced_fail", "list_all_tests"):
+        in_a_child[name] = getattr(ForkServerRunner, name)
+    for name, method in in_a_child.items():
+        setattr(ForkRunner, name, method)
     pluggy.PluginManager.load_setuptools_entrypoints = no_plugin  # type: ignore[method-assign]  # for every manager
     ForkRunner.startup = startup
     PytestRunner.run_tests = run_tests

@@ -144,10 +144,10 @@ def problem_of(asked: Asked) -> str:
     """
     try:
         about = asked.about_json.encode()
+        asked.text.encode()  # raises for half of a surrogate pair, which no message can carry
         problems = {
             "the question has no kind": not isinstance(asked.kind, QuestionKind),
             f"the question must have 1 to {LONGEST_QUESTION} characters": not asked.text.strip()
-            or len(asked.text.encode()) > LONGEST_QUESTION * 4
             or len(asked.text) > LONGEST_QUESTION,
             f"the continuation state must be at most {LARGEST_STATE} bytes": len(bytes(asked.state)) > LARGEST_STATE,
             f"what the question is about must be at most {LARGEST_SUBJECT} bytes": len(about) > LARGEST_SUBJECT,

@@ -1,6 +1,5 @@
 """The JSON schema of a payload, by `(domain_type, enricher_id)`. Source: PC2-D-23, PC2-T-4."""
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -143,7 +142,7 @@ class TypingRegistries:
     KEPT = 1024
 
     def __init__(self) -> None:
-        self._by_digest: OrderedDict[Digest, TypingRegistry] = OrderedDict()
+        self._by_digest: dict[Digest, TypingRegistry] = {}
 
     def of_card(self, card: Card) -> TypingRegistry:
         """Return the registry of a card's tools."""
@@ -152,5 +151,5 @@ class TypingRegistries:
             known, _ = build_typing_registry(card.tools)
             self._by_digest[card.digest] = known
             if len(self._by_digest) > self.KEPT:
-                self._by_digest.popitem(last=False)
+                del self._by_digest[next(iter(self._by_digest))]
         return known

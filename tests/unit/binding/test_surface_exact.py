@@ -53,8 +53,8 @@ class FlagsOfVerticals:
         return FlagValue.ON if self._on.get(flag_name) == vertical else FlagValue.OFF
 
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
-        """Return everybody."""
-        return WHOLE
+        """Say everybody in that vertical, and few users in others."""
+        return WHOLE if self._on.get(flag_name) == vertical else 1
 
 
 def block(name: str, gated: str | None = None) -> PromptBlock:

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.core.binding.surface_token import KeySet, SigningKeys
 from sidecar.core.dispatching.questions import Asked, QuestionKind
 from sidecar.core.dispatching.receipts import ReceiptClaims, claims_of, opened, question_of
 from sidecar.core.identifiers import ChildId
@@ -27,6 +27,17 @@ def test_a_receipt_is_valid_until_its_key_is_removed() -> None:
     assert opened(receipt, SigningKeys({"new": NEW, "old": OLD}, "new")) == claims
     assert opened(receipt, SigningKeys({"new": NEW}, "new")) is None
     assert opened(receipt, SigningKeys({"old": NEW}, "old")) is None
+
+
+def test_adopted_keys_sign_and_verify_from_the_next_call_on() -> None:
+    """As at a rotation without a restart."""
+    keys = SigningKeys({"old": OLD}, "old")
+    before, claims = a_receipt(keys)
+    keys.adopt(KeySet({"new": (NEW,), "old": (OLD,)}, "new"))
+    after, _ = a_receipt(keys)
+
+    assert [opened(each, keys) for each in (before, after)] == [claims, claims]
+    assert opened(after, SigningKeys({"new": NEW}, "new")) == claims
 
 
 def test_a_text_that_is_signed_for_another_purpose_is_no_receipt() -> None:

@@ -197,6 +197,20 @@ def test_a_breaker_is_the_same_one_each_time() -> None:
     assert len(breakers) == 1
 
 
+def test_breakers_that_are_not_closed_are_listed() -> None:
+    """Each by target, slot and state, for status and metrics."""
+    breakers = Breakers(BreakerRules(failures=1, open_for=5.0))
+    breakers.of("unix:/a", Slot("closed"))
+    for name in ("open", "half"):
+        breakers.of("unix:/a", Slot(name)).failed(0.0)
+    assert breakers.of("unix:/a", Slot("half")).admit(5.0)
+
+    assert breakers.not_closed() == [
+        ("unix:/a", Slot("open"), BreakerState.OPEN),
+        ("unix:/a", Slot("half"), BreakerState.HALF_OPEN),
+    ]
+
+
 def test_the_breaker_that_was_asked_for_longest_ago_gives_way() -> None:
     """The newest one stays, and so does the second oldest."""
     breakers = Breakers(BreakerRules(failures=1, open_for=5.0))

@@ -206,6 +206,7 @@ PAYLOADS = {
     "deep duplicate": b'{"note": "", "any": [{"a": {"b": 1, "b": 2}}]}',
     "escaped duplicate": b'{"note": "a", "n\\u006fte": "b"}',
     "infinite": b'{"note": "", "any": 1e999}',
+    "infinite beside another container": b'{"note": "", "any": [[[1e999]], [[]]]}',
     "thousands of digits": b'{"note": "", "any": ' + b"9" * 5000 + b"}",
     "33 levels": json.dumps({"note": "", "any": [DEEP_31]}).encode(),
     "5000 levels": b'{"note": "", "any": ' + b"[" * 900 + b"]" * 900 + b"}",

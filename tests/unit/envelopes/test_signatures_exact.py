@@ -21,6 +21,15 @@ def test_a_signature_is_spelled_as_documented() -> None:
         assert not rules.is_genuine(b"text", wrong)
 
 
+def test_rotated_keys_count_from_the_next_answer_on() -> None:
+    """A signature under a key that has gone is no longer genuine."""
+    rules = SignatureRules(keys={"old": b"key"})
+    rules.adopt({"new": b"newer"})
+
+    assert rules.is_genuine(b"text", signature_of(b"text", "new", b"newer"))
+    assert not rules.is_genuine(b"text", signature_of(b"text", "old", b"key"))
+
+
 def test_a_colon_ends_the_id_of_a_key() -> None:
     """A key whose id has one signs nothing."""
     rules = SignatureRules(keys={"a:b": b"key"})

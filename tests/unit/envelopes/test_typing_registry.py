@@ -7,10 +7,25 @@ from typing import Any
 import pytest
 
 from sidecar.core.envelopes import TypingKey, build_typing_registry
+from sidecar.core.envelopes.typing_registry import TypingRegistries
+from tests.support.builders import a_card
 from tests.support.requirement import requirement
 from tests.unit.envelopes.building import SCHEMA, tool
 
 OTHER = {"type": "object"}
+
+
+def test_the_registry_of_a_card_is_made_once_while_few_others_are_asked_for() -> None:
+    """The one that was made first gives way to a new one."""
+    registries = TypingRegistries()
+    cards = [a_card(f"c{number}") for number in range(TypingRegistries.KEPT + 1)]
+    made = [registries.of_card(card) for card in cards[:-1]]
+
+    assert [registries.of_card(card) is each for card, each in zip(cards, made, strict=False)] == [True] * len(made)
+    newest = registries.of_card(cards[-1])
+    assert registries.of_card(cards[-1]) is newest
+    assert registries.of_card(cards[1]) is made[1]
+    assert registries.of_card(cards[0]) is not made[0]
 
 
 @requirement("PC2-T-4", "PC2-D-23")

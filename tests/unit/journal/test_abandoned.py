@@ -130,6 +130,15 @@ def a_child(name: str, dispatch: str, call: str, state: int, parent: str | None 
     return StoredChild(opened, tuple(events))
 
 
+def test_a_call_is_over_with_its_outcome_or_its_cancellation() -> None:
+    """An outcome is found by its emission index, which counts all calls of the turn."""
+    half = a_dispatch("d", "a", "b", "c", first=4, outcomes=(not_started("b", 5),))
+    half = msgspec.structs.replace(half, cancelled=frozenset({2}))
+
+    assert [half.is_over(place) for place in range(3)] == [False, True, True]
+    assert not half.settled
+
+
 def a_turn(dispatches: list[StoredDispatch], *children: StoredChild) -> StoredTurn:
     """Return a turn that nobody ended."""
     return StoredTurn(TURN, tuple(dispatches), children, ended=None, routing=None)

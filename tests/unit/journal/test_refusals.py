@@ -245,6 +245,7 @@ REFUSED: list[tuple[str, list[Before], Body, Reason, str]] = [
     ),
     ("a score of a running call", [], a_score(place=0), Reason.ILLEGAL_STATE, "place 0 has no outcome"),
     ("a score of no call", [_unstarted], a_score(place=9), Reason.UNKNOWN_CALL, "place 9"),
+    ("a score of the call after the last", [_unstarted], a_score(place=3), Reason.UNKNOWN_CALL, "place 3"),
     ("a score's id again", [_unstarted, _scored], a_score(), Reason.ON_RECORD, "score score-1"),
     ("a score's id again, after the end", [_unstarted, _scored, _over], a_score(), Reason.ON_RECORD, "score score-1"),
     ("a score too many", [_unstarted, _often_scored], a_score(0), Reason.SCORES, ""),

@@ -10,12 +10,16 @@ from scripts.mutation_report import (
     Place,
     Row,
     change_of,
+    changed_since,
+    code_digest,
     compare,
     read_equivalents,
+    read_measured,
     report,
     rows_in,
     table,
     with_newer,
+    write_measured,
 )
 
 LIST = """
@@ -108,9 +112,40 @@ def test_the_table_ends_with_the_sum() -> None:
 
 def test_a_run_of_some_modules_replaces_their_rows_of_the_report() -> None:
     """Others stay, and a module that has gone has no row."""
-    before = rows_in(report([Row("sidecar.core.a", 9, 7, 2), Row("sidecar.core.b", 5, 5, 0)], KNOWN))
+    before = rows_in(
+        report([Row("sidecar.core.a", 9, 7, 2), Row("sidecar.core.b", 5, 5, 0)], KNOWN, ["sidecar.core.b"])
+    )
     assert before == (Row("sidecar.core.a", 9, 7, 2), Row("sidecar.core.b", 5, 5, 0))
     newer, added = Row("sidecar.core.b", 6, 6, 0), Row("sidecar.core.0", 1, 1, 0)
     present = {"sidecar.core.0", "sidecar.core.a", "sidecar.core.b"}
     assert with_newer(before, [newer, added], present) == (added, before[0], newer)
     assert with_newer(before, [newer], {"sidecar.core.b"}) == (newer,)
+
+
+CODE = 'def f(x: int) -> bool:\n    """Doc."""\n    return x < 1  # reason\n'
+
+
+@pytest.mark.parametrize(
+    "same", ['def f(x: int) -> bool:\n    """Other."""\n\n    return (x < 1)\n', "def f(x: int) -> bool: return x < 1"]
+)
+def test_comments_docstrings_and_layout_do_not_count_as_a_change(same: str) -> None:
+    """No mutant is made of them."""
+    assert code_digest(same) == code_digest(CODE)
+
+
+@pytest.mark.parametrize(
+    "other", [("x < 1", "x <= 1"), ("x < 1", "x < 2"), ("x < 1", "x < None"), ("f(x", "g(x"), ("bool", "int")]
+)
+def test_any_other_change_counts(other: tuple[str, str]) -> None:
+    """Of an operator, a constant, a name, an annotation."""
+    assert code_digest(CODE.replace(*other)) != code_digest(CODE)
+
+
+def test_the_report_names_modules_that_have_changed_since_their_run() -> None:
+    """Those that were never measured, too."""
+    measured = read_measured(write_measured({"sidecar.core.a": "1", "sidecar.core.b": "2"}))
+    changed = changed_since(measured, {"sidecar.core.a": "1", "sidecar.core.b": "3", "sidecar.core.c": "4"})
+
+    assert changed == ("sidecar.core.b", "sidecar.core.c")
+    assert "Changed since the run behind their rows: `core.b`, `core.c`." in report([], KNOWN, changed)
+    assert "Changed since the run behind their rows: none." in report([], KNOWN, [])

@@ -7,7 +7,7 @@ from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Digest, Vertical
 from sidecar.core.rollout.bucketing import GOLDEN, WHOLE, bucket_of, in_ramp, moved_buckets
 from sidecar.core.rollout.facts import FlagPair, RolloutMode, SlotRollout, Tombstone
-from sidecar.core.rollout.serving import CONTROL, BindSubject, CandidateVerdict, serving_definition
+from sidecar.core.rollout.serving import CONTROL, BindSubject, CandidateVerdict, flag_share, serving_definition
 from sidecar.core.rollout.states import LifecycleState
 from tests.support.requirement import requirement
 from tests.unit.rollout.building import NOW, facts, flags, rollout, with_target
@@ -145,6 +145,21 @@ class NamesAndVerticals:
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
         """Return everybody."""
         return WHOLE
+
+
+class SharesOfVerticals(NamesAndVerticals):
+    """Flags that are on for a tenth and a fifth of the users of one vertical."""
+
+    narrowed = True
+
+    def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
+        """Say everybody in any other vertical."""
+        return (2_000 if flag_name.endswith("_cohort") else 1_000) if vertical == "shop" else WHOLE
+
+
+def test_the_share_of_a_definition_is_the_smaller_one_of_both_flags_in_its_vertical() -> None:
+    """The same flag may be on for other shares in the backend of another vertical."""
+    assert flag_share(facts("new", ramp=WHOLE), SharesOfVerticals()) == 1_000
 
 
 def test_both_flags_are_asked_in_the_vertical_of_the_definition() -> None:
