@@ -3,7 +3,8 @@
 from typing import Final
 
 from scripts.dashboards.panels import Dashboard, Graph, Number
-from scripts.dashboards.queries import quantile, rate, series, share, total
+from scripts.dashboards.queries import WINDOW, beside, quantile, rate, series, share, total
+from sidecar.cli.evaluation import watchdog_metrics as watchdog
 from sidecar.observability import call_names as calls
 from sidecar.observability import names, rollout_names
 
@@ -16,6 +17,7 @@ DISPATCH: Final = 'rpc_method=~"subagents.dispatch.*"'
 UNANSWERED: Final = 'outcome=~"failed|not_started"'
 FAILING: Final = 'outcome=~"degraded|failed"'
 SLOT: Final = 'sub_agent_id=~"$slot"'
+WATCHED: Final = 'slot=~"$slot"'
 STEPS: Final = (
     ("rollout step", f"changes({series(rollout_names.RAMP)}[1m]) > 0"),
     ("kill", f"increase({series(rollout_names.KILL_SWITCHES_FIRED)}[1m]) > 0"),
@@ -26,6 +28,9 @@ CERTIFICATES: Final = (
     f" {series(calls.TLS_CERTIFICATE_LIFE)} or on () vector(1)"
 )
 ARMS: Final = "definition_id, arm"
+ROUND_AGE: Final = f"time() - max({beside(watchdog.LAST_ROUND)})"
+SILENT_AFTER: Final = f"120 + 3 * max({beside(watchdog.INTERVAL)})"
+"""As in the alert `RampWatchdogSilent`."""
 
 
 def _legend(by: str) -> str:
@@ -167,6 +172,39 @@ RAMP: Final = Dashboard(
                     "`sidecar subagent show` has the explanation.",
                 ),
                 _level("Drift", rollout_names.DRIFT, "subagent_id", "short", "Sources that contradict."),
+            ],
+        ),
+        (
+            "Watchdog",
+            [
+                Graph(
+                    "Time since the last round",
+                    [(ROUND_AGE, "last round"), (SILENT_AFTER, "silent after")],
+                    "s",
+                    "Empty: no watchdog shows its metrics. Alert `RampWatchdogSilent`: above the limit during a ramp.",
+                    width=6,
+                ),
+                Graph(
+                    "Verdict",
+                    [(f"max by (slot, verdict) ({beside(watchdog.VERDICT, WATCHED)})", "{{slot}} {{verdict}}")],
+                    "short",
+                    "1: the last verdict on a ramp under way. Alert `RampNotJudged`: `unsure` for 10 minutes.",
+                    width=6,
+                ),
+                Graph(
+                    "Rounds",
+                    [(f"sum by (result) (rate({beside(watchdog.ROUNDS)}[{WINDOW}])) * 60", "{{result}} a minute")],
+                    "short",
+                    "`failed`: no sidecar, no token or no evidence; the watchdog's output says which.",
+                    width=6,
+                ),
+                Graph(
+                    "Breaches",
+                    [(f"sum by (result) ({beside(watchdog.RAMP_DOWNS)})", "{{result}}")],
+                    "short",
+                    "Since the watchdog started. Alert `RampDownRefused`: any `refused`.",
+                    width=6,
+                ),
             ],
         ),
     ],
