@@ -91,6 +91,8 @@ def build_typing_registry(
             made = _agreement(known, made)
         if isinstance(made, RegistryProblem):
             problems.append(made)
+            # For all tools with the key and not only for the second: it is unknown which of two contradicting schemas
+            # is right.
             refused.add(key)
         else:
             schemas[key] = made
@@ -107,6 +109,7 @@ def _schema_of_tool(
         return RegistryProblem(tool.id, f"Tool {tool.id!r}: version {tool.version!r} is not semver, e.g. 1.0.0.")
     try:
         text = canonical_text(tool.payload_schema)
+        # Compiling takes milliseconds; most tools keep their schema when the configuration is reloaded.
         if text not in compiled:
             compiled[text] = _compile(text)
     except (ValueError, TypeError, RecursionError, msgspec.EncodeError):

@@ -111,6 +111,7 @@ def reason_to_withhold(
     """
     if named is None:
         return WithholdReason.PRINCIPAL_ABSENT
+    # An empty principal must not match an empty name: both would mean that no user was determined.
     if not principal or named != principal:
         return WithholdReason.PRINCIPAL_MISMATCH
     # Last: the user decides first, so that a question for another user is always counted as such.
