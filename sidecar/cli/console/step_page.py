@@ -1,4 +1,4 @@
-"""A step of a rollout: its plan, a dry run, a confirmation, and its result."""
+"""The page on which an operator takes a step of a rollout: its plan, a dry run, a confirmation, and its result."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -40,20 +40,24 @@ FIELDS: Final = (
     *("step", "definition_id", "digest", "percent", "to", "mode", "curve", "gate", "until", "breach", "reason"),
     *("revision", "request_id"),
 )
-"""Of a posted form."""
+"""The fields of a posted form."""
 EARLY: Final = frozenset({reading_pb2.LIFECYCLE_STATE_DEV, reading_pb2.LIFECYCLE_STATE_TEST})
 PROMOTED: Final = reading_pb2.LIFECYCLE_STATE_PROMOTE
 
 
 def failed_gates(each: Any) -> list[str]:
-    """Return the gates that an operator may override, because their last answer was a fail."""
+    """Return the gates (external checks) that an operator may override, because their last answer was a fail."""
     fail = reading_pb2.GATE_VERDICT_FAIL
     return [answer.gate for answer in each.last_gate_answers if answer.verdict == fail and not answer.overridden]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One kind of step. `may`: whether it makes sense for a definition of a slot; the sidecar decides."""
+    """One kind of step.
+
+    Attributes:
+        may: returns whether to offer it for a slot and one of its definitions. The sidecar has the final decision.
+    """
 
     label: str
     may: Callable[[Any, Any], bool]
@@ -82,14 +86,14 @@ def possible(slot: Any, each: Any) -> list[str]:
 
 @dataclass(slots=True)
 class StepForm:
-    """What the form of a step holds.
+    """The content of the form of a step.
 
     Attributes:
-        revision: of the slot, as the operator saw it; empty: it is not read.
-        request_id: one for each attempt, so that a form that is sent twice takes the step once.
-        verbs: what the step is; empty if it cannot be told yet.
+        revision: the revision of the slot that the operator saw; empty: the step does not read the slot.
+        request_id: identifies the step, so that a form that is sent twice takes the step once.
+        verbs: the requests that make up the step; empty if the form is incomplete.
         wrong: what is wrong with the form, or why the step was refused.
-        lines: what a sidecar answered, with the style of the command line.
+        lines: the answer of the sidecar, line by line, each with its style.
         slot, definition: as they were read for the form; None: the step reads nothing.
     """
 
@@ -115,7 +119,7 @@ class StepForm:
 
     @property
     def danger(self) -> str:
-        """What has to be confirmed; empty: nothing."""
+        """The effects that the operator must confirm; empty: none."""
         return "\n".join(verb.danger for verb in self.verbs if verb.danger)
 
 
@@ -135,6 +139,7 @@ async def post(visit: Visit) -> Response:
         form.verbs = await _verbs(visit, form)
         if not form.reason:
             raise _wrong("Give a reason; it is on record in the audit.")
+        # The page asks for the confirmation; this check holds for every client.
         if form.danger and not check and not visit.fields.get("confirmed"):
             raise _wrong("Confirm what the step does.")
         if form.step == KILL:
@@ -146,7 +151,8 @@ async def post(visit: Visit) -> Response:
     except CannotOperate as problem:
         form.wrong = str(problem)
         if not problem.uncertain:
-            # A refusal is kept under its id, and the sidecar would answer with it for ever.
+            # The sidecar stores a refusal under the request id, and would repeat it for ever. After an uncertain error
+            # (no answer), the id stays: the step may have been taken, and a second try must find that answer.
             form.request_id = StepForm("", "", "").request_id
             form.revision = ""
     if form.done:
@@ -167,8 +173,8 @@ async def _shown(visit: Visit, form: StepForm) -> Response:
 
 
 async def _verbs(visit: Visit, form: StepForm) -> list[Verb]:
-    """Return what the step is, in the words of the command line; and note the revision it is about."""
-    if form.step == KILL:  # reads nothing: a store that is away must not delay a kill
+    """Return the requests that make up the step, and store the revision of the slot in the form."""
+    if form.step == KILL:  # reads nothing: a store that does not answer must not delay a kill
         danger = kill_danger(form.definition_id, len(visit.sidecars.all))
         return [Verb("Kill", "kill; needs no gate and no store", danger=danger)]
     if form.step == "pause":
@@ -185,6 +191,7 @@ async def _verbs(visit: Visit, form: StepForm) -> list[Verb]:
     if not found:
         raise _wrong("the slot does not have this definition any more")
     target = StepTarget(slot, found[0])
+    # The first revision stays: it is what the operator saw, and a change since then must refuse the step.
     form.revision, form.slot, form.definition = form.revision or str(slot.revision), slot, target.definition
     return _planned(target, form, visit.now)
 
@@ -230,10 +237,11 @@ def _header(form: StepForm, name: str, request_id: str, revision: int | None, *,
 
 
 async def _take(visit: Visit, form: StepForm, *, check: bool) -> None:
-    """Take the verbs in order; of a dry run only the first one, for the next needs it."""
+    """Send the requests of the step in order. A dry run sends the first only, because the next one depends on it."""
     name = visit.request.path_params["slot"]
     revision = int(form.revision) if form.revision.isdigit() else None
     for verb in form.verbs[:1] if check else form.verbs:
+        # A dry run has an id of its own, or its answer would be returned for the real step.
         request_id = f"{form.request_id}{verb.suffix}{'.check' if check else ''}"
         expected = None if verb.method in TAKEN_WITHOUT_READ else revision
         header = _header(form, name, request_id, expected, check=check)
@@ -241,17 +249,20 @@ async def _take(visit: Visit, form: StepForm, *, check: bool) -> None:
         seconds = STOPPING if verb.method in UNGATED else STEPPING
         result = (await visit.sidecars.ask(visit.token, verb.method, request, form.definition_id, seconds)).result
         form.lines += result_lines(result, verb.method, dry_run=check)
+        # The next request is checked against the slot as this one left it.
         revision = result.revision
+        # The flag is in a system that the sidecar cannot write; an operator must change it there first.
         if not check and result.edits and not result.changed and not result.reached:
             raise _wrong("Not taken: make the edit, then take the step again.")
     form.done = not check
 
 
 async def _kill(visit: Visit, form: StepForm, *, check: bool) -> None:
-    """Send the kill to every sidecar at the same time; it is done if one took it."""
+    """Send the kill to every sidecar at the same time. It has succeeded if one sidecar accepted it."""
     request_id = f"{form.request_id}.check" if check else form.request_id
     header = _header(form, visit.request.path_params["slot"], request_id, None, check=check)
     request = lifecycle_pb2.KillRequest(header=header)
+    # To all and not to the first: each takes effect at once in its own process, before the store spreads it.
     replies = await visit.sidecars.ask_each(visit.token, "Kill", request, STOPPING)
     for reply in replies:
         form.lines += _kill_lines(reply, check=check)
