@@ -96,6 +96,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
             away = isinstance(recorded, StoreUnavailable)
             switched = await self._flag_off(found.facts, actor) if away else FlagOff()
         else:
+            # Both at once: either of the two tells the other replicas, and each may hang while its system is down.
             switched, recorded = await asyncio.gather(self._flag_off(found.facts, actor), self.record(asked, stop))
         return self._answer(stop, found, recorded, switched, warnings)
 
