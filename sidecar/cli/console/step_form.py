@@ -1,4 +1,4 @@
-"""What the form of a step holds."""
+"""The content of the form of a step."""
 
 import uuid
 from collections.abc import Sequence
@@ -11,20 +11,20 @@ FIELDS: Final = (
     *("step", "definition_id", "digest", "percent", "to", "mode", "curve", "gate", "until", "breach", "reason"),
     *("code", "checked", "matter", "choice", "revision", "request_id"),
 )
-"""Of a posted form."""
+"""The fields of a posted form."""
 
 
 @dataclass(slots=True)
 class StepForm:
-    """What the form of a step holds.
+    """The content of the form of a step.
 
     Attributes:
-        revision: of the slot, as the operator saw it; empty: it is not read.
-        request_id: one for each attempt, so that a form that is sent twice takes the step once.
-        verbs: what the step is; empty if it cannot be told yet.
         checked: what the operator checked before a step of a decommission.
+        revision: the revision of the slot that the operator saw; empty: the step does not read the slot.
+        request_id: identifies the step, so that a form that is sent twice takes the step once.
+        verbs: the requests that make up the step; empty if the form is incomplete.
         wrong: what is wrong with the form, or why the step was refused.
-        lines: what a sidecar answered, with the style of the command line.
+        lines: the answer of the sidecar, line by line, each with its style.
         slot, definition: as they were read for the form; None: the step reads nothing.
     """
 

@@ -1,4 +1,4 @@
-"""A step of a rollout: its plan, a dry run, a confirmation, and its result."""
+"""The page on which an operator takes a step of a rollout: its plan, a dry run, a confirmation, and its result."""
 
 from typing import Any, Final
 
@@ -35,6 +35,7 @@ async def post(visit: Visit) -> Response:
         form.verbs = await _verbs(visit, form)
         if not form.reason:
             raise _wrong("Give a reason; it is on record in the audit.")
+        # The page asks for the confirmation; this check holds for every client.
         if form.danger and not check and not visit.fields.get("confirmed"):
             raise _wrong("Confirm what the step does.")
         if form.step == KILL:
@@ -46,7 +47,8 @@ async def post(visit: Visit) -> Response:
     except CannotOperate as problem:
         form.wrong = str(problem)
         if not problem.uncertain:
-            # A refusal is kept under its id, and the sidecar would answer with it for ever.
+            # The sidecar stores a refusal under the request id, and would repeat it for ever. After an uncertain error
+            # (no answer), the id stays: the step may have been taken, and a second try must find that answer.
             form.request_id = StepForm("", "", "").request_id
             form.revision = ""
     if form.done:
@@ -89,6 +91,7 @@ async def _verbs(visit: Visit, form: StepForm) -> list[Verb]:
     if not found:
         raise _wrong("the slot does not have this definition any more")
     target = StepTarget(slot, found[0])
+    # The first revision stays: it is what the operator saw, and a change since then must refuse the step.
     form.revision, form.slot, form.definition = form.revision or str(slot.revision), slot, target.definition
     return plan(target, form, visit.now)
 
@@ -106,10 +109,11 @@ def _header(form: StepForm, name: str, request_id: str, revision: int | None, *,
 
 
 async def _take(visit: Visit, form: StepForm, *, check: bool) -> None:
-    """Take the verbs in order; of a dry run only the first one, for the next needs it."""
+    """Send the requests of the step in order. A dry run sends the first only, because the next one depends on it."""
     name = visit.request.path_params["slot"]
     revision = int(form.revision) if form.revision.isdigit() else None
     for verb in form.verbs[:1] if check else form.verbs:
+        # A dry run has an id of its own, or its answer would be returned for the real step.
         request_id = f"{form.request_id}{verb.suffix}{'.check' if check else ''}"
         expected = None if verb.method in TAKEN_WITHOUT_READ else revision
         header = _header(form, name, request_id, expected, check=check)
@@ -117,17 +121,20 @@ async def _take(visit: Visit, form: StepForm, *, check: bool) -> None:
         seconds = STOPPING if verb.method in UNGATED else STEPPING
         result = (await visit.sidecars.ask(visit.token, verb.method, request, form.definition_id, seconds)).result
         form.lines += result_lines(result, verb.method, dry_run=check)
+        # The next request is checked against the slot as this one left it.
         revision = result.revision
+        # The flag is in a system that the sidecar cannot write; an operator must change it there first.
         if not check and result.edits and not result.changed and not result.reached:
             raise _wrong("Not taken: make the edit, then take the step again.")
     form.done = not check
 
 
 async def _kill(visit: Visit, form: StepForm, *, check: bool) -> None:
-    """Send the kill to every sidecar at the same time; it is done if one took it."""
+    """Send the kill to every sidecar at the same time. It has succeeded if one sidecar accepted it."""
     request_id = f"{form.request_id}.check" if check else form.request_id
     header = _header(form, visit.request.path_params["slot"], request_id, None, check=check)
     request = lifecycle_pb2.KillRequest(header=header)
+    # To all and not to the first: each takes effect at once in its own process, before the store spreads it.
     replies = await visit.sidecars.ask_each(visit.token, "Kill", request, STOPPING)
     for reply in replies:
         form.lines += _kill_lines(reply, check=check)

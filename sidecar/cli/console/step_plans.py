@@ -62,14 +62,18 @@ def _is_leaving(each: Any) -> bool:
 
 
 def failed_gates(each: Any) -> list[str]:
-    """Return the gates that an operator may override, because their last answer was a fail."""
+    """Return the gates (external checks) that an operator may override, because their last answer was a fail."""
     fail = reading_pb2.GATE_VERDICT_FAIL
     return [answer.gate for answer in each.last_gate_answers if answer.verdict == fail and not answer.overridden]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One kind of step. `may`: whether it makes sense for a definition of a slot; the sidecar decides."""
+    """One kind of step.
+
+    Attributes:
+        may: returns whether to offer it for a slot and one of its definitions. The sidecar has the final decision.
+    """
 
     label: str
     may: Callable[[Any, Any], bool]

@@ -1,4 +1,4 @@
-"""How pages write what sidecars answer: the words of the command line, for templates."""
+"""Template filters: write the values of sidecars' answers in the same words as the command line does."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
@@ -18,6 +18,7 @@ from subagents.history.v1 import record_pb2
 
 NOTHING: Final = "-"
 MANY: Final = 10.0
+"""Calls per second from which a rate is shown without decimals."""
 
 
 def rate(per_second: float | None) -> str:
@@ -53,7 +54,7 @@ def turn_state(number: int) -> str:
 
 
 def verdict(number: int) -> str:
-    """Return what was found of a definition as a word."""
+    """Return why a definition is or is not offered, as a word."""
     return enum_word(surface_pb2.CandidateVerdict, number).replace("_", " ")
 
 

@@ -28,6 +28,7 @@ SUB_AGENTS_BEFORE_WARNING: Final = 7
 
 def estimated_tokens(text: str) -> int:
     """Return UTF-8 bytes / 4, rounded up."""
+    # Bytes and not characters: texts in other scripts take more tokens for each character.
     return -(-len(text.encode()) // 4)
 
 

@@ -121,6 +121,8 @@ def refuse_on(
         )
     if before is None:
         raise TransitionRefused(f"the flag {flag} does not exist: only promotion and the ramp create flags")
+    # The edge from on to off is a kill, also if no sidecar has recorded it yet. Switching the flag on again must not
+    # undo it.
     if kind is FlagKind.KILL and before is FlagValue.OFF and facts.confirmed_on == flag:
         raise TransitionRefused(
             f"the kill flag {flag} fell, which kills {name}: it does not come back by a flag; activate another"
@@ -128,6 +130,7 @@ def refuse_on(
         )
     for each in others:
         unseen = each.facts.state is LifecycleState.PROMOTE and each.facts.flags is not FlagPair.ON
+        # The flag would expose users of the other definition without the gates of its own ramp.
         if unseen and each.facts.ramp:
             raise TransitionRefused(
                 f"{flag} is a flag of {each.facts.definition_id} in {each.slot}, too, whose ramp has not switched it on"

@@ -35,6 +35,7 @@ def as_of(
     began = RolloutMode.EXPERIMENT
     then = beginning or SlotRollout(slot=present.slot, mode=began, salt=present.slot)
     for row in rows:
+        # Retention may have removed the row that introduced the definition.
         facts = then.definitions.get(row.digest) or _unheard_of(present, row)
         then = _moved(then, facts, row) if isinstance(row, TransitionEvent) else _happened(then, facts, row)
     return then

@@ -64,6 +64,8 @@ def gates_of_mode(rollout: SlotRollout, mode: RolloutMode) -> tuple[str, ...]:
     if rollout.active is None or not admits_control(rollout, mode):
         return ()
     ramp = rollout.definitions[rollout.active].ramp
+    # The control arm of the present ramp joins its users, so the gate of that ramp must pass again. At 0 % there are no
+    # users to join.
     return () if ramp == 0 else (PRE_FULL if ramp == WHOLE else PRE_RAMP,)
 
 

@@ -110,12 +110,14 @@ def check_deadline(left: timedelta | None, most: timedelta) -> None:
 
     A client that does not read cannot receive anything, not even that its lane is over; the deadline ends the stream.
     """
+    # Without this limit a client that never reads would hold its stream, and the memory of its results, for ever.
     if left is None or left > most * ROUNDING:
         raise _invalid("deadline", f"set a deadline of at most {most.total_seconds():g} s on the call of Session")
 
 
 def lifetime(max_age: timedelta, uniform: Callable[[float, float], float]) -> timedelta:
     """Return when a lane is drained: up to a tenth before its maximum age, so that lanes are drained one by one."""
+    # At random: lanes that were opened together, for example after a restart, would otherwise be drained together.
     return max_age * (1 - uniform(0.0, 0.1))
 
 

@@ -97,6 +97,7 @@ class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     def signed_bytes(self) -> bytes:
         """Return what the signature covers: every other field, in order, as JSON, after a prefix of its own."""
+        # `signature` is the last field. A field that is added must come before it, or it would not be covered.
         return b"line\x1f" + msgspec.json.encode(msgspec.structs.astuple(self)[:-1])
 
     @property
@@ -192,6 +193,7 @@ def furthest_audit(lines: Iterable[CheckpointLine]) -> AuditHead:
     furthest_head = AuditHead()
     for line in lines:
         grown = line.kind is LineKind.AUDIT and line.number > furthest_head.number
+        # After a restored backup the count goes back; the rows that follow get numbers that were used before.
         if grown or line.kind is LineKind.RESTORED_AUDIT:
             furthest_head = AuditHead(line.number, line.root)
     return furthest_head
@@ -230,6 +232,7 @@ class CheckpointClaims(msgspec.Struct):
     def add(self, line: CheckpointLine) -> bool:
         """Add a line with a valid signature; return whether it agrees with earlier ones."""
         if line.kind is LineKind.AUDIT:
+            # A claim about a row that a restored backup lost. Another row has its number by now.
             lost = any(line.number > each.number and line.time <= each.time for each, _ in self.restored_audit)
             return lost or self.audit.setdefault(line.number, (line.time, line.root))[1] == line.root
         if line.kind is LineKind.RESTORED_AUDIT:
@@ -243,6 +246,7 @@ class CheckpointClaims(msgspec.Struct):
         first = self.roots.setdefault(line.key, {}).setdefault(line.number, line.root)
         if line.kind is LineKind.RETENTION:
             self.removed[line.key] = line.state
+        # False means that one number of facts had two roots: the record was rewritten between two checkpoints.
         return first == line.root
 
     def of(self, key: RootKey) -> Mapping[int, str]:

@@ -62,6 +62,8 @@ def gap_of(findings: Sequence[Finding], record: StandingRecord, states: Instance
             key = RootKey(finding.instance, finding.day)
             nothing = RootState(key.instance, key.day, 0, "")
             state = record.roots.get(key, nothing)
+            # An older backup explains a gap only at the end, and only if the record ends exactly where the gap begins.
+            # Anything else is a manipulation.
             if state.number == left:
                 statements.append(restored_statement(state, by, at))
                 lost.append(finding.text)
@@ -89,6 +91,7 @@ def restored_notices(claims: CheckpointClaims, erasures: Container[str]) -> Iter
     for line, signed in claims.restored_audit:
         what = f"rows {line.number + 1} to {signed} of the audit of rollouts are lost"
         yield f"{what}: a backup was restored, as {line.marker} stated at {line.time:%Y-%m-%d %H:%M} UTC"
+    # The backup is older than these erasures, so it has the erased texts again.
     undone = [marker for marker in claims.erased if marker not in erasures]
     if undone and (claims.restored or claims.restored_audit):
         yield f"{len(undone)} erasures are not in the restored record, and their texts are back: erase again"

@@ -34,6 +34,7 @@ def turn_findings(turn_id: TurnId, found: TurnFacts) -> Iterator[Finding]:
     state, place = TurnState(turn_id), 0
     try:
         for place, stored in enumerate(found.facts, 1):
+            # The number first: a gap explains every misfit after it.
             wrong = _number(turn_id, found.versions, place) or _taken(state, stored, found.facts[place:])
             if wrong is not None:
                 yield wrong
@@ -87,6 +88,7 @@ def _fits(head: TurnHead, stored: Stored, draft: Draft) -> bool:
 
 def _misfit(state: TurnState, stored: Stored, draft: Draft, later: Sequence[Stored]) -> Finding:
     place, kind, head = state.head.version + 1, kind_of(draft.body), state.head
+    # Only for the text of the finding: "moved" and "altered" need different investigations.
     for behind, other in enumerate(later[:MOST_LOOKED_AT], place + 1):
         head = _gone_on(head, other)
         if _fits(head, stored, draft):

@@ -70,6 +70,7 @@ class BoundedMemory:
     async def erase(self, principal: Principal) -> int | None:
         """Remove all episodes of a user; return how many, None if the memory cannot. Raises `MemoryUnavailable`."""
         memory = self._memory
+        # An optional part of the interface; the operator learns that this memory must be erased by hand.
         if not isinstance(memory, UserEraser):
             return None
         return await self._bounded("erase", lambda: memory.erase(principal), _is(int), SECONDS_TO_ERASE)
@@ -87,6 +88,7 @@ class BoundedMemory:
                 answer = await await_with_limit(seconds, ask())
             else:
                 answer = await self._calls.ask(MEMORY, seconds, ask)
+        # These two are answers of a memory and not failures: callers act on them.
         except (InlineComponent, SummaryOutdated):
             raise
         except PluginFailed as failed:

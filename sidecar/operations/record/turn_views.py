@@ -93,10 +93,13 @@ def only(turn: StoredTurn, child_ids: Sequence[ChildId]) -> StoredTurn:
 def truncate_to_size(row: TurnRow, turn: StoredTurn, most_bytes: int) -> TurnSummary:
     """Return as much of a turn as fits into `most_bytes`; short texts come before long ones."""
     room = _Room(most_bytes)
+    # Events of all children before the details of any: a reader can fetch one child's details with `child_ids`, but
+    # must see what happened to each.
     children = [_with_events(child, room) for child in turn.children]
     dispatches = [_dispatch(dispatch, room) for dispatch in turn.dispatches]
     children = [_with_details(child, room) for child in children]
     routing = turn.routing
+    # Twice the JSON is an upper bound of its size as protobuf, with room for the fields that are written out.
     if routing is not None and not room.text_fits(2 * len(msgspec.json.encode(routing))):
         routing = None
     ended = turn.ended

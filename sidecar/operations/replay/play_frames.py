@@ -184,6 +184,8 @@ class RecordedRunner:
         began = max(loop.time(), self._recording.begun_at[child.dispatch_id] + attempt.began * MICROSECOND)
         for frame in attempt.frames:
             if isinstance(frame, Happening):
+                # At its recorded time and independently of the runner's events: it may have come while the runner was
+                # silent.
                 loop.call_at(began + frame.at * MICROSECOND, self._happen, child, frame)
         for frame in attempt.frames:
             if isinstance(frame, Happening):

@@ -145,6 +145,7 @@ def loads(head: Side) -> Iterator[Finding]:
 
     Check (b) reports `sub_agents` entries with unknown names, so that each check can be switched off separately.
     """
+    # Check (b) reports these. If (b) is switched off, they must not appear under (a) instead.
     dangling = frozenset(place.label for place, _ in _dangling(head.registries))
     for problem in head.problems:
         if problem.field not in dangling:
@@ -176,11 +177,13 @@ def unreferenced(base: Side, head: Side) -> Iterator[Finding]:
     slots = slots_of(head.registries)
     for name, before in base.registries.agents.entries.items():
         now = head.registries.agents.get(name)
+        # It was deprecated before this change, so this change did not take it away.
         if before.value.deprecated and now is not None:
             continue
         if now is not None and not now.deprecated:
             continue
         slot = before.value.slot
+        # Another definition fills the slot, so orchestrators may continue to list it.
         if any(_is_served(other, head.registries, frozenset()) for other in slots.get(slot, ())):
             continue
         yield from _named_by(name, slot, "removed" if now is None else "deprecated", head)

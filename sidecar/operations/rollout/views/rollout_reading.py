@@ -119,6 +119,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
     async def list(self) -> RolloutsReading:
         """Return all slots. Raises `StoreUnavailable`."""
         rollouts = await self.store.rollouts()
+        # After the rollouts: a turn that is bound in between is counted for a definition that the list shows.
         pinned = await self.pinned.count()
         await self.last_verdict.look()
         return RolloutsReading(
