@@ -64,7 +64,7 @@ class Git(Struct, frozen=True):
             check=True,
             timeout=left,
             # Without optional locks: a read must not disturb another git that works in the checkout. Without a prompt:
-            # nobody would see it.
+            # no user would see it.
             env={"PATH": os.defpath, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
         )
         return done.stdout
