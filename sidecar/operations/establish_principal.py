@@ -55,13 +55,16 @@ class EstablishPrincipal:
             Unauthenticated: the token is missing or invalid, or it belongs to another user than `claimed`.
         """
         if not token:
+            # Only without a token: a token that is sent is always verified, whatever the source.
             if source in self._asserted:
                 return Established(claimed, verified=False)
             raise Unauthenticated(
                 "user_token is missing; this sidecar takes the principal of a turn from it (settings: principals)",
                 metadata={"cause": "missing"},
             )
+        # Verified before the comparison: the text of a token that nothing proves must not decide anything.
         proven = self._tokens.principal(token, self._clock.now())
+        # Refused and not corrected: the client believes in another user, and would show this user's data to that one.
         if claimed not in {"", proven}:
             raise Unauthenticated(
                 "principal is not the user of user_token; leave it empty, or send that user's token",

@@ -124,9 +124,12 @@ def outcomes_without_run(planned: PlannedCall, outcome: Outcome, reason: CallFai
 def _check(surface: Surface, call: ToolCall, place: int, step_idx: int) -> PlannedCall | CallOutcome:
     tool = surface.by_name.get(call.tool_name)
     if tool is None:
+        # The hint reaches the model, which invented the name: with the real names it can correct itself in its next
+        # response.
         known = ", ".join(each.name for each in surface.tools)
         hint = f"There are: {known}." if known else "There are none."
         return _refused(call, None, step_idx, CallFailure.UNKNOWN_TOOL, hint)
+    # By the schema of this very tool: validators are cached by the text of their schema.
     arguments = read_arguments(call.arguments_json, tool.arguments_schema_json)
     if isinstance(arguments, str):
         return _refused(call, tool.slot, step_idx, CallFailure.ARGUMENTS_INVALID, f"Wrong: {arguments}.")

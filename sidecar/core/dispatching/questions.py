@@ -143,6 +143,7 @@ def problem_of(asked: Asked) -> str:
     A runner in the same process may report any object: a value that is no text or no bytes is a problem, not an error.
     """
     try:
+        # Encoded first: a lone surrogate fails here, and not later in the record.
         about = asked.about_json.encode()
         asked.text.encode()  # raises for half of a surrogate pair, which no message can carry
         problems = {

@@ -91,6 +91,7 @@ def arm_of(candidates: Sequence[Candidate], assignment: str, slot: Slot | None) 
     """
     if slot is None:
         return ""
+    # First: in an experiment the control arm is served by the target, but is counted as the control.
     if assignment == CONTROL:
         return CONTROL
     for each in candidates:

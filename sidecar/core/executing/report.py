@@ -75,8 +75,10 @@ def _quoted(text: str) -> Iterator[str]:
 
 def _inline(text: str) -> str:
     """Return text of others as a code span, on one line."""
+    # A backtick would end the code span, and the rest of the text would be read as Markdown of the report.
     return f"`{_visible(text).replace('`', chr(39))}`"
 
 
 def _visible(text: str) -> str:
+    # Line breaks would end the quote, and control characters could hide text in the terminal of an operator.
     return "".join(each if each.isprintable() else " " for each in text)

@@ -94,6 +94,8 @@ def routing_of(
     """
     rest = body.routing
     routed = {(each.dispatch_id, each.place): each for each in rest.calls}
+    # In the order of the end and not of the facts: the sidecar that ended the turn had accepted the dispatches in this
+    # order, and concurrent openings may be recorded in another one.
     known = [dispatches[each] for each in dict.fromkeys(call.dispatch_id for call in rest.calls)]
     calls = [call for dispatch in known for call in _routed(dispatch, routed, at)]
     intents = [each.opened.intents for each in known]
@@ -110,6 +112,7 @@ def routing_of(
         fan_out_cap=claims.fan_out_cap,
         cap=worst([each.opened.cap for each in known]),
         cohort=cohort_of(claims),
+        # Empty if it equals that of the first dispatch; see `Routing`.
         binding_digest=rest.binding_digest or next(iter(digests), ""),
         bound_at=claims.bound_at,
         ended_at=at,
@@ -146,6 +149,7 @@ def _routed(
 
 
 def _usage(read: int, written: int, cached: int | None = None, cost: int | None = None) -> Usage:
+    # -1 is written if a cost follows and no cached tokens were reported; see `Settlement.tokens`.
     return Usage(read, written, None if cached == -1 else cached, cost)
 
 

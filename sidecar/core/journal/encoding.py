@@ -72,6 +72,7 @@ def texts_of(stored: Stored, texts: Readers[Texts] = TEXTS) -> Texts:
 
 def erased(stored: Stored, under: str | None = None) -> Stored:
     """Return a fact without its texts and their salt, and with the id of the marker; its link does not change."""
+    # Erased before, under an earlier marker, which stays: the second erasure has nothing to add.
     if stored.texts is None:
         return stored
     digest = digest_of_texts(stored)

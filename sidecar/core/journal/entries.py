@@ -42,6 +42,7 @@ class Draft(msgspec.Struct, frozen=True):
     at: datetime
     body: Body
     texts: Texts
+    # Identifies the draft, and keeps erased texts from being guessed by their digest. Erased together with them.
     salt: bytes = b""
     frames: tuple[AttemptFrames, ...] = ()
 

@@ -32,6 +32,7 @@ def columns_of(turn_id: TurnId, row: TurnRow | None, time: Callable[[datetime], 
         time: converts a time to the database's form.
         never: any time, for an omitted turn.
     """
+    # A row is written nevertheless: its version tells the projector that the turn is up to date.
     if row is None:
         return (turn_id, "", "", "", never, None, "[]", 0, 0, "[]", "[]", "[]", "[]")
     slots, *labels = [

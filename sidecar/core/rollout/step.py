@@ -44,6 +44,7 @@ def transition(
     rollout: SlotRollout, facts: DefinitionFacts, target: LifecycleState, trigger: Trigger, by: Actor
 ) -> Change:
     """Return the change that moves a definition to `target`, with its audit event."""
+    # `moved` raises for a move that the lifecycle does not have, so no step can invent one.
     after = msgspec.structs.replace(facts, state=moved(facts.state, target))
     if target is LifecycleState.ROLLBACK:
         after = msgspec.structs.replace(after, ramp=0)  # only `promote` has a ramp; the event keeps the last one
@@ -63,6 +64,7 @@ def transition(
         reason=by.reason,
         request_id=by.request_id,
     )
+    # One revision for each step, however many parts of the rollout change with it.
     return Change(next_revision(rollout.with_facts(after)), (event,))
 
 

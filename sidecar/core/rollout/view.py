@@ -45,6 +45,7 @@ def with_ramps_down(slots: Mapping[Slot, SlotRollout], down: frozenset[Digest]) 
             },
         )
         for slot, rollout in slots.items()
+        # Only affected slots are copied: there may be hundreds of slots, and hardly ever a ramp-down.
         if not down.isdisjoint(rollout.definitions)
     }
     return {**slots, **changed} if changed else slots

@@ -84,6 +84,7 @@ class Retention:
         now = self._clock.now()
         try:
             before = now - self._rules.audit
+            # Whole days only: the running root of a day can be verified or covered by a marker, but not cut.
             roots = await self._archive.removable(before)
             markers = [removal_of(root, before, now, self._signer) for root in roots]
             if markers:

@@ -48,6 +48,8 @@ class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fingerprint(self) -> str:
         """A digest of the contents: the kind of step is part of it, the requester is not."""
+        # Without the id: it is what a repeated request has in common, and the fingerprint tells whether the rest is
+        # equal.
         contents = (type(self).__name__, _contents(msgspec.structs.replace(self, request_id="")))
         return sha256(msgspec.json.encode(contents)).hexdigest()
 

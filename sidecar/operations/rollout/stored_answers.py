@@ -71,6 +71,7 @@ def stored_answer(asked: StepRequest, kind: str, answer_json: str, by: Actor) ->
 
 def is_done(earlier: StoredAnswer, asked: StepRequest, actor: str) -> bool:
     """Return whether an equal request of the same operator was completed."""
+    # All three: another operator who guesses a request id must not learn what it did.
     stored = (earlier.kind, earlier.fingerprint, earlier.asker)
     return stored == (DONE, asked.fingerprint, requester_of(asked, actor))
 
@@ -84,5 +85,6 @@ def previous_answer(earlier: StoredAnswer, asked: StepRequest, actor: str) -> St
     refuse_other_request(earlier, asked.fingerprint, requester_of(asked, actor))
     if earlier.kind == DONE:
         return msgspec.structs.replace(from_json(earlier.answer_json, StepAnswer), repeated=True)
+    # A reason that this version no longer has is still a refusal.
     refusal = error_of_reason(earlier.kind) or TransitionRefused
     raise refusal(earlier.answer_json, metadata={"repeated": "true"})

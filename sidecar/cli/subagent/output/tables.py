@@ -108,7 +108,7 @@ def explanation_lines(answer: pb.ExplainServingResponse) -> Iterator[TextLine]:
         salted = f"salt {clean(answer.salt)}, {clean(answer.bucketing)}"
         yield [Part(f"  bucket {answer.bucket} of 10000 ({salted}): inside every ramp above {percent(answer.bucket)}")]
     else:
-        yield [Part("  no bucket: a user without a key is outside every ramp below 100 %")]
+        yield [Part("  no bucket: a user without a key is outside every ramp, also at 100 %")]
     for each in answer.verdicts:
         verdict = enum_word(surface_pb2.CandidateVerdict, each.verdict)
         style = "green" if verdict == "chosen" else ""

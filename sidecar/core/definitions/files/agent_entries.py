@@ -53,7 +53,10 @@ def read_agent(place: SourceLocation, problems: list[Problem]) -> Entry[AgentDef
     model = fields.matching("model", MODEL_KEY, MODEL_RULE) if fields.has("model") else fields.text("model")
     definition = AgentDefinition(
         id=DefinitionId(name),
+        # Not trimmed: the description reaches the model, and the digest, exactly as it is written.
         description=fields.text("description"),
+        # A wrong value is reported, and reading continues with any valid one: the result is discarded because of the
+        # error.
         role=fields.choice("role", Role) or Role.NATIVE,
         model=ModelId(model or ""),
         tools=cast(tuple[ToolId, ...], fields.texts("tools")),

@@ -44,6 +44,7 @@ def problem_with(schema: Mapping[str, Any]) -> SchemaProblem | None:
 
     References may point only into the schema itself: a validator must not follow URLs or file paths.
     """
+    # Before the compiler, whose message would not say that the reference itself is the problem.
     found = _reaching_out(schema, ())
     if found is not None:
         return found

@@ -57,6 +57,7 @@ class FlagsOfPlugin(Struct, frozen=True):
     def edit_for(self, name: str, on: bool) -> str:
         """Return what an operator must do if the plugin cannot switch the flag, or cannot tell."""
         try:
+            # A plugin without types may return anything; only a text is shown to the operator.
             edit: object = self.writer.edit_for(name, on)
         except BaseException:  # noqa: BLE001  the border of a plugin; nothing is awaited, so no cancellation is ours
             edit = None

@@ -67,6 +67,7 @@ def gates_of(asked: StepRequest, rollout: SlotRollout, facts: DefinitionFacts) -
         case Transition(step=Step.PROMOTE):
             return (transitions.PRE_MERGE,)
         case SetRamp(to=to):
+            # By the size of the step: the last one, to 100 %, has another gate than the others.
             return transitions.gates_of_step(facts, to)
         case Configure(mode=mode):
             return gates_of_mode(rollout, mode)

@@ -83,6 +83,7 @@ class DefinitionCache:
         kept = await read_within(self._store.definition(digest), READ_SECONDS)
         if isinstance(kept, StoreUnavailable):
             return _away()
+        # Unknown is an answer, and not an error: the caller refuses the token, and the client binds again.
         if kept is None:
             return None
         card = card_of(kept.card_json, digest)

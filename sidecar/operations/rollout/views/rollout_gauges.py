@@ -55,6 +55,7 @@ class RolloutGauges(Struct, frozen=True, kw_only=True):
 
     def pinned(self) -> Mapping[tuple[str, ...], float]:
         """Return how many turns that are open here hold a definition, by id; 0 if none does."""
+        # Zeros first: a series that disappears cannot be told from one that is not collected.
         counts: dict[tuple[str, ...], float] = {(str(facts.definition_id),): 0.0 for _, facts in self._shown()}
         for turn in self.turns():
             if turn.ending.closed is None:

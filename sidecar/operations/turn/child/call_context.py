@@ -75,7 +75,9 @@ def request_of(
         prompt_suffix=context.turn.prompt_suffix,
         contract_json=child.contract_json,
         grant=grant,
+        # The rest and not the contract's limit: the dispatch may end before the attempt's own time is over.
         timeout=timedelta(seconds=max(0.0, child.ends_at - now)),
+        # Without a trace id there is no trace that a host could continue, whatever the other headers say.
         trace_headers=child.trace.headers if child.trace.traceparent else {},
         delegates=delegates_of(child.contract, surface) if child.contract.permissions.can_spawn_children else (),
         continuation=child.continues,
