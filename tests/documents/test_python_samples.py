@@ -59,7 +59,7 @@ def client_of(sidecar: SidecarForTests) -> SidecarClient:
 async def test_the_first_sample_of_the_readme_runs_a_turn(tmp_path: Path) -> None:
     """Bind, two models of one's own, dispatch, end: against a real sidecar, and every call is answered."""
 
-    async def your_model(prompt: Any, tools: Any) -> list[SimpleNamespace]:
+    async def your_model(prompt: Any, messages: Any, tools: Any) -> list[SimpleNamespace]:
         return [SimpleNamespace(id="call-1", name=tools[0].name, arguments_json=json.dumps({"request": "socks"}))]
 
     async def your_model_again(messages: list[tuple[str, str]]) -> str:

@@ -41,7 +41,7 @@ class Binding:
         """Bind the turn of the state again, once in a run, if this run did not begin it.
 
         Raises:
-            TurnOfAnother: the turn is not this caller's.
+            ForeignTurn: the turn is not this caller's.
             SubagentsError: it cannot be bound for a reason that the caller has to mend.
         """
         active, kept = runtime.context, state.get("sidecar_turn")

@@ -56,7 +56,7 @@ def request_of(kept: OpenTurn, asked: TurnRequest) -> TurnRequest:
         asked: by the caller that goes on with it; everything but principal and episode is taken from `kept`.
 
     Raises:
-        TurnOfAnother: principal or episode differ.
+        ForeignTurn: principal or episode differ.
     """
     request = TurnRequest(**{**kept["request"], "source": TurnSource(kept["request"]["source"])})
     if (request.principal, request.episode_id) != (asked.principal, asked.episode_id):

@@ -143,7 +143,7 @@ class Orchestrator:
 
         Raises:
             SubagentsError: the turn could not be bound for a reason that the caller has to mend.
-            ValueError: nothing waits in this thread to go on; `TurnOfAnother`: it is not this caller's.
+            ValueError: nothing waits in this thread to go on; `ForeignTurn`: it is not this caller's.
             Exception: whatever the model's provider raises. With a checkpointer the turn can then be gone on with.
         """
         settings: RunnableConfig = {"recursion_limit": self._rules.most_steps, **(config or {})}
@@ -176,7 +176,7 @@ class Orchestrator:
             config: with the `thread_id`.
 
         Raises:
-            ValueError: no turn waits in this thread; `TurnOfAnother`: it is not this caller's.
+            ValueError: no turn waits in this thread; `ForeignTurn`: it is not this caller's.
         """
         if kept := await self._waiting(config):
             request_of(kept, request)

@@ -20,7 +20,6 @@ from sidecar.cli.subagent.options import (
     AsJson,
     Config,
     CredentialFiles,
-    Digest,
     ErasePlace,
     Name,
     Open,
@@ -30,6 +29,7 @@ from sidecar.cli.subagent.options import (
     TlsFolder,
     TokenFile,
     Watch,
+    WholeDigest,
     parse_or_exit,
     socket_of,
     token_in,
@@ -189,7 +189,7 @@ def _preview(
     at: Open,
     name: Annotated[str, typer.Argument(help="Id of the definition, or a slot: its active definition.")],
     percent: Annotated[str, typer.Argument(help="The proposed ramp, e.g. 5 or 0.25.")],
-    digest: Digest = "",
+    digest: WholeDigest = "",
 ) -> None:
     """Show how many recent users a ramp would add and remove. Changes nothing."""
     raise typer.Exit(_reading().preview(at(), name, parse_or_exit(basis_points, percent), digest))

@@ -62,6 +62,10 @@ Digest = Annotated[
     ),
 ]
 
+WholeDigest = Annotated[
+    str, typer.Option("--digest", help="Whole digest of the definition. Default: the active one, else the newest.")
+]
+
 
 @dataclass(frozen=True, slots=True)
 class CredentialFiles:

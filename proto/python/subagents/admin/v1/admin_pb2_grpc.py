@@ -30,7 +30,7 @@ class AdminServiceStub:
 
     Metadata: `x-subagents-role-token`, exactly once, with a token of the role that the method needs. `traceparent` and
     `tracestate` are optional. Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. An answer describes the
-    sidecar that was asked, and no other replica. Messages: at most `limits.message_bytes` (4 MiB by default).
+    sidecar that was asked, and no other replica. Messages: at most `server.limits.message_bytes` (4 MiB by default).
     """
 
     def __init__(self, channel):
@@ -81,7 +81,7 @@ class AdminServiceServicer:
 
     Metadata: `x-subagents-role-token`, exactly once, with a token of the role that the method needs. `traceparent` and
     `tracestate` are optional. Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. An answer describes the
-    sidecar that was asked, and no other replica. Messages: at most `limits.message_bytes` (4 MiB by default).
+    sidecar that was asked, and no other replica. Messages: at most `server.limits.message_bytes` (4 MiB by default).
     """
 
     def ListPlugins(self, request, context):
@@ -208,7 +208,7 @@ class AdminService:
 
     Metadata: `x-subagents-role-token`, exactly once, with a token of the role that the method needs. `traceparent` and
     `tracestate` are optional. Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. An answer describes the
-    sidecar that was asked, and no other replica. Messages: at most `limits.message_bytes` (4 MiB by default).
+    sidecar that was asked, and no other replica. Messages: at most `server.limits.message_bytes` (4 MiB by default).
     """
 
     @staticmethod

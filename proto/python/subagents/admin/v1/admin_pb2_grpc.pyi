@@ -17,7 +17,7 @@ class AdminServiceStub:
 
     Metadata: `x-subagents-role-token`, exactly once, with a token of the role that the method needs. `traceparent` and
     `tracestate` are optional. Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. An answer describes the
-    sidecar that was asked, and no other replica. Messages: at most `limits.message_bytes` (4 MiB by default).
+    sidecar that was asked, and no other replica. Messages: at most `server.limits.message_bytes` (4 MiB by default).
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -72,7 +72,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
 
     Metadata: `x-subagents-role-token`, exactly once, with a token of the role that the method needs. `traceparent` and
     `tracestate` are optional. Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. An answer describes the
-    sidecar that was asked, and no other replica. Messages: at most `limits.message_bytes` (4 MiB by default).
+    sidecar that was asked, and no other replica. Messages: at most `server.limits.message_bytes` (4 MiB by default).
     """
 
     @_abc_1.abstractmethod

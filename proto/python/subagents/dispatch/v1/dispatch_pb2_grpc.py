@@ -38,7 +38,7 @@ class DispatchServiceStub:
     Tokens: `BindTurnResponse.surface_token` belongs to one turn and goes into every later request of that turn.
     Deadlines: a dispatch settles `dispatch.delivery_margin` (250 ms by default) before the client's deadline, so that the
     outcomes still reach the client. A deadline nearer than that margin fails with `DEADLINE_TOO_SHORT`.
-    Limits: messages of `limits.message_bytes` (4 MiB by default), 64 calls in a dispatch, 64 KiB of arguments in a call;
+    Limits: messages of `server.limits.message_bytes` (4 MiB by default), 64 calls in a dispatch, 64 KiB of arguments in a call;
     beyond them: `MESSAGE_TOO_LARGE` or `INVALID_REQUEST` with the field. Limits of fields are `buf.validate` rules, in all
     services; SDKs check them before they send. Texts of one line (names, places, reasons) have no control characters.
     Listeners: a dispatch may have several listeners (its own stream and any number of `ResumeDispatch`). While at least one
@@ -108,7 +108,7 @@ class DispatchServiceServicer:
     Tokens: `BindTurnResponse.surface_token` belongs to one turn and goes into every later request of that turn.
     Deadlines: a dispatch settles `dispatch.delivery_margin` (250 ms by default) before the client's deadline, so that the
     outcomes still reach the client. A deadline nearer than that margin fails with `DEADLINE_TOO_SHORT`.
-    Limits: messages of `limits.message_bytes` (4 MiB by default), 64 calls in a dispatch, 64 KiB of arguments in a call;
+    Limits: messages of `server.limits.message_bytes` (4 MiB by default), 64 calls in a dispatch, 64 KiB of arguments in a call;
     beyond them: `MESSAGE_TOO_LARGE` or `INVALID_REQUEST` with the field. Limits of fields are `buf.validate` rules, in all
     services; SDKs check them before they send. Texts of one line (names, places, reasons) have no control characters.
     Listeners: a dispatch may have several listeners (its own stream and any number of `ResumeDispatch`). While at least one
@@ -285,7 +285,7 @@ class DispatchService:
     Tokens: `BindTurnResponse.surface_token` belongs to one turn and goes into every later request of that turn.
     Deadlines: a dispatch settles `dispatch.delivery_margin` (250 ms by default) before the client's deadline, so that the
     outcomes still reach the client. A deadline nearer than that margin fails with `DEADLINE_TOO_SHORT`.
-    Limits: messages of `limits.message_bytes` (4 MiB by default), 64 calls in a dispatch, 64 KiB of arguments in a call;
+    Limits: messages of `server.limits.message_bytes` (4 MiB by default), 64 calls in a dispatch, 64 KiB of arguments in a call;
     beyond them: `MESSAGE_TOO_LARGE` or `INVALID_REQUEST` with the field. Limits of fields are `buf.validate` rules, in all
     services; SDKs check them before they send. Texts of one line (names, places, reasons) have no control characters.
     Listeners: a dispatch may have several listeners (its own stream and any number of `ResumeDispatch`). While at least one

@@ -33,7 +33,7 @@ class HistoryServiceStub:
     (`operators.socket`), too, with `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
-    `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
+    `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default); what does not fit is left out,
     and the answer counts it.
 
     What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
@@ -96,7 +96,7 @@ class HistoryServiceServicer:
     (`operators.socket`), too, with `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
-    `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
+    `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default); what does not fit is left out,
     and the answer counts it.
 
     What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
@@ -254,7 +254,7 @@ class HistoryService:
     (`operators.socket`), too, with `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
-    `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default); what does not fit is left out,
+    `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default); what does not fit is left out,
     and the answer counts it.
 
     What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon

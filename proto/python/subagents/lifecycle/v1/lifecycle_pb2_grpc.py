@@ -33,7 +33,7 @@ class LifecycleServiceStub:
     """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
 
     Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
-    field. `traceparent` and `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default).
+    field. `traceparent` and `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
     `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
@@ -188,7 +188,7 @@ class LifecycleServiceServicer:
     """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
 
     Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
-    field. `traceparent` and `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default).
+    field. `traceparent` and `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
     `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
@@ -649,7 +649,7 @@ class LifecycleService:
     """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
 
     Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
-    field. `traceparent` and `tracestate` are optional. Messages: at most `limits.message_bytes` (4 MiB by default).
+    field. `traceparent` and `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
     `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
