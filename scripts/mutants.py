@@ -31,7 +31,7 @@ from scripts.mutation_report import (
     change_of,
     changed_since,
     compare,
-    digests_of,
+    digests_of_mutated,
     read_equivalents,
     read_measured,
     report,
@@ -181,10 +181,10 @@ def main() -> int:
         before = rows_in(REPORT.read_text(encoding="utf-8")) if asked.modules else ()
         present = {module_of(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "sidecar").rglob("*.py")}
         rows = with_newer(before, found.rows, present)
-        now = digests_of(row.module for row in rows)
-        measured = read_measured(MEASURED.read_text(encoding="utf-8")) if asked.modules else {}
-        measured = {module: measured.get(module, "") for module in now}
-        measured |= {row.module: now[row.module] for row in found.rows}
+        now = digests_of_mutated()
+        before_it = read_measured(MEASURED.read_text(encoding="utf-8")) if asked.modules else now
+        measured = {module: before_it.get(module, "") for module in now}
+        measured |= {module: now[module] for module in asked.modules}
         MEASURED.write_text(write_measured(measured), encoding="utf-8")
         REPORT.write_text(report(rows, known, changed_since(measured, now)), encoding="utf-8")
         print(f"\nwrote {REPORT.relative_to(REPOSITORY)}")

@@ -12,6 +12,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -170,12 +171,15 @@ def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-def digests_of(modules: Iterable[str]) -> dict[str, str]:
-    """Return the digest of each module's present code."""
-    return {
-        module: code_digest((REPOSITORY / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
-        for module in modules
-    }
+def digests_of_mutated() -> dict[str, str]:
+    """Return the digest of the present code of each module that mutmut's settings in `pyproject.toml` name."""
+    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutmut"]
+    found = {}
+    for path in (REPOSITORY / "sidecar").rglob("*.py"):
+        name = path.relative_to(REPOSITORY).as_posix()
+        if path.stem != "__init__" and any(fnmatch(name, pattern) for pattern in settings["only_mutate"]):
+            found[name.removesuffix(".py").replace("/", ".")] = code_digest(path.read_text(encoding="utf-8"))
+    return found
 
 
 def read_measured(text: str) -> dict[str, str]:
@@ -200,7 +204,7 @@ def report(rows: Sequence[Row], known: Sequence[Equivalent], changed: Sequence[s
     Args:
         rows: of all mutated modules.
         known: the list.
-        changed: the modules of `rows` whose code is not that of their last run.
+        changed: the modules whose code is not that of their last run.
     """
     names = ", ".join(f"`{module.removeprefix('sidecar.')}`" for module in changed)
     lines = [
@@ -215,7 +219,7 @@ def report(rows: Sequence[Row], known: Sequence[Equivalent], changed: Sequence[s
         "The table has every mutated module. Of the verification of records (`core/verifying`) nothing is mutated: its",
         "tests change each part of generated records instead, which takes too long to repeat for each mutant.",
         "",
-        f"Changed since the run behind their rows: {names or 'none'}.",
+        f"Modules that are new, or have changed, since their last run: {names or 'none'}.",
         "",
         *table(rows),
         "",
@@ -233,7 +237,7 @@ def main() -> None:
     rows = rows_in(REPORT.read_text(encoding="utf-8"))
     known = read_equivalents(EQUIVALENT.read_text(encoding="utf-8"))
     measured = read_measured(MEASURED.read_text(encoding="utf-8"))
-    changed = changed_since(measured, digests_of(row.module for row in rows))
+    changed = changed_since(measured, digests_of_mutated())
     REPORT.write_text(report(rows, known, changed), encoding="utf-8")
 
 

@@ -8,7 +8,7 @@ from scripts.mutation_report import (
     MEASURED,
     REPORT,
     changed_since,
-    digests_of,
+    digests_of_mutated,
     read_equivalents,
     read_measured,
     report,
@@ -31,8 +31,7 @@ def test_the_report_is_of_this_list_and_of_these_modules() -> None:
 
     assert gone == []
     measured = read_measured(MEASURED.read_text(encoding="utf-8"))
-    assert measured.keys() == {row.module for row in rows}
-    assert report(rows, known, changed_since(measured, digests_of(measured))) == text
+    assert report(rows, known, changed_since(measured, digests_of_mutated())) == text
     assert [row.module for row in rows if row.surviving] == []
     for pattern in settings["only_mutate"]:
         assert any(fnmatch(path, pattern) for path in paths), pattern

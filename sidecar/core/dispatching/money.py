@@ -41,11 +41,12 @@ def cost_of(usage: Usage, model: ModelEntry) -> int | None:
     cost = 0
     parts = (usage.input_tokens, model.price_per_million_input), (usage.output_tokens, model.price_per_million_output)
     for tokens, price in parts:
-        if tokens and price is None:
+        if not tokens:
+            continue
+        if price is None:
             return None
-        if tokens and price is not None:
-            # By the decimal text of the price: the binary fraction of a float would add up to wrong amounts.
-            cost += tokens * int(Decimal(repr(price)).scaleb(UNITS_OF_PRICE))
+        # By the decimal text of the price: the binary fraction of a float would add up to wrong amounts.
+        cost += tokens * int(Decimal(repr(price)).scaleb(UNITS_OF_PRICE))
     return cost
 
 

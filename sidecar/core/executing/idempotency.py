@@ -89,5 +89,5 @@ def _own(child: StoredChild) -> RecordedEffects:
             waiting.add(str(event.details().get("key", event.event_id)))
         elif event.name == EFFECT_SETTLED:
             # By key and not by number: results may be recorded in another order than the effects were sent.
-            waiting.discard(str(event.details().get("key", "")))
+            waiting.discard(event.details().get("key"))
     return RecordedEffects(len(waiting), sent)

@@ -54,7 +54,7 @@ class FlagsOfVerticals:
 
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
         """Say everybody in that vertical, and few users in others."""
-        return WHOLE if self._on.get(flag_name) == vertical else 1
+        return WHOLE if flag_name in self._on and self._on[flag_name] == vertical else 1
 
 
 def block(name: str, gated: str | None = None) -> PromptBlock:

@@ -88,7 +88,7 @@ def test_a_day_begins_at_midnight_in_utc() -> None:
     late = datetime(2026, 3, 1, 23, 59, 58, 7, tzinfo=timezone(timedelta(hours=-2)))
 
     assert day_of(late) == datetime(2026, 3, 2, tzinfo=UTC)
-    assert day_of(late).utcoffset() == timedelta(0)
+    assert day_of(late).tzinfo is UTC
     assert day_of(datetime(2026, 3, 1, tzinfo=UTC)) == datetime(2026, 3, 1, tzinfo=UTC)
 
 

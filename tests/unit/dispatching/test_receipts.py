@@ -29,6 +29,15 @@ def test_a_receipt_is_valid_until_its_key_is_removed() -> None:
     assert opened(receipt, SigningKeys({"old": NEW}, "old")) is None
 
 
+def test_a_key_id_may_have_two_secrets_for_a_while() -> None:
+    """The first one signs, and both verify."""
+    both = SigningKeys({"k": [NEW, OLD]}, "k")
+    receipts = [a_receipt(SigningKeys({"k": each}, "k"))[0] for each in (OLD, NEW)]
+
+    assert None not in [opened(each, both) for each in receipts]
+    assert a_receipt(both)[0] == receipts[1]
+
+
 def test_adopted_keys_sign_and_verify_from_the_next_call_on() -> None:
     """As at a rotation without a restart."""
     keys = SigningKeys({"old": OLD}, "old")

@@ -43,6 +43,15 @@ def test_retries_stay_within_a_share_of_the_calls_and_a_floor(calls: int, wanted
     assert allowed >= min(wanted, 3)
 
 
+def test_every_call_of_the_window_counts_for_the_share() -> None:
+    """One retry for each call, without a floor."""
+    budget = RetryBudget(RetryRules(share=1.0, floor=0, window=10.0))
+    for moment in (0.0, 10.0, 15.0):
+        budget.called(moment)
+
+    assert [budget.allow(15.0) for _ in range(3)] == [True, True, False]
+
+
 def test_the_budget_fills_again_when_the_window_has_passed() -> None:
     """Three retries are spent; ten seconds later there are three again."""
     budget = RetryBudget(RULES)

@@ -377,3 +377,19 @@ def test_the_first_of_two_tools_that_agree_declares_the_key() -> None:
     registry, problems = build_typing_registry([tool("a"), tool("b"), tool("c", version="2.0.0")])
     text = "Tools 'a' and 'c' expect different major versions of (notes, read)."
     assert [(each.tool_id, each.message) for each in problems] == [("c", text)]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [(EnvelopeEncoding.JSON, body(nonce="n")), (EnvelopeEncoding.PROTOBUF, wire(nonce="n"))],
+    ids=["json", "protobuf"],
+)
+def test_a_member_occurs_or_it_does_not(encoding: EnvelopeEncoding, text: bytes) -> None:
+    """In both forms of an envelope."""
+    fields = fields_of(text, encoding)
+
+    assert fields is not None
+    assert (fields.has("nonce"), fields.has("signature"), fields.has("")) == (True, False, False)
+    only_one = fields_of(field(9, 2, b"n") if encoding is EnvelopeEncoding.PROTOBUF else b'{"nonce": "n"}', encoding)
+    assert only_one is not None
+    assert (only_one.has("nonce"), only_one.has("version")) == (True, False)

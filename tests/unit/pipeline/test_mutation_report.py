@@ -147,5 +147,7 @@ def test_the_report_names_modules_that_have_changed_since_their_run() -> None:
     changed = changed_since(measured, {"sidecar.core.a": "1", "sidecar.core.b": "3", "sidecar.core.c": "4"})
 
     assert changed == ("sidecar.core.b", "sidecar.core.c")
-    assert "Changed since the run behind their rows: `core.b`, `core.c`." in report([], KNOWN, changed)
-    assert "Changed since the run behind their rows: none." in report([], KNOWN, [])
+    assert "Modules that are new, or have changed, since their last run: `core.b`, `core.c`." in report(
+        [], KNOWN, changed
+    )
+    assert "Modules that are new, or have changed, since their last run: none." in report([], KNOWN, [])
