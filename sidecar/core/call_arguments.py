@@ -111,6 +111,7 @@ def _rule(error: ValidationProblem) -> str:
         return f"must be one of {_shown(said)[1:-1]}"
     if keyword in _LIMITS:
         return _LIMITS[keyword].format(_shown(said))
+    # Only if all alternatives failed at the same place: otherwise their rules would be about different values.
     if keyword in _CHOICES and all(each and each[0].instance_path == error.instance_path for each in said):
         return " or ".join(dict.fromkeys(_rule(each[0]) for each in said))
     return f"does not fit the rule {keyword} of the schema"

@@ -62,6 +62,7 @@ class EstablishPrincipal:
                 "user_token is missing; this sidecar takes the principal of a turn from it (settings: principals)",
                 metadata={"cause": "missing"},
             )
+        # Verified before the comparison: the text of a token that nothing proves must not decide anything.
         proven = self._tokens.principal(token, self._clock.now())
         # Refused and not corrected: the client believes in another user, and would show this user's data to that one.
         if claimed not in {"", proven}:

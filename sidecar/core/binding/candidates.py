@@ -37,6 +37,7 @@ def evaluate_slots(
 ) -> SlotCandidates:
     """Return the definition that serves `slot` for a user."""
     rollout = view.slots.get(slot)
+    # The store has not recorded the slot yet. It serves nothing until then: a definition must be on record first.
     if rollout is None:
         listed = catalogue.slots.get(slot)
         verdict = CandidateVerdict.STATE if listed else CandidateVerdict.NOT_LISTED

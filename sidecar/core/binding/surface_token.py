@@ -114,6 +114,7 @@ class SigningKeys:
         # The MAC covers the text as it was sent. Nothing is decoded and encoded again, so a second spelling of the same
         # claims does not verify.
         head = token[: -len(parts[3]) - 1]
+        # Only decoded; the claims are parsed after the MAC has been verified, never before.
         mac, body = _decode(parts[3]), _decode(parts[2])
         if mac is None or body is None:
             return None

@@ -105,6 +105,7 @@ def _minor(name: str, old: AgentDefinition, new: AgentDefinition) -> FieldChange
         return FieldChange(
             name, f"{name} changed", GATED_AT_ONCE if (name, before) == ("enabled_via_flag", None) else ""
         )
+    # Counted with multiplicity: a name that is listed twice, and once afterwards, has changed.
     differences = _differences(before, after)
     if differences:
         return None if name in MAJOR_LISTS else FieldChange(name, f"{name}: {differences}")

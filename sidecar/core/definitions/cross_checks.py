@@ -135,6 +135,7 @@ def _circles_from(
             circle = " → ".join([*names[names.index(below) :], below])
             place = registries.agents.entries[here].place.at("sub_agents", index)
             yield place.error(f"goes round in a circle: {circle}", key=below)
+        # Searched before, from another start: its cycles are reported already.
         elif below not in done:
             path[below] = _fillers(below, registries, slots)
 

@@ -84,6 +84,7 @@ def weigh(place: SourceLocation, tokens: int, window: int) -> Problem | None:
 
     Source: PC1-NFR-4.
     """
+    # In integers: a percentage as a float could round a limit case differently on two machines.
     if tokens * 100 > window * ERROR_PERCENT:
         return place.error(_too_long(tokens, ERROR_PERCENT, window))
     if tokens * 100 > window * WARNING_PERCENT:

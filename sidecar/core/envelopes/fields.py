@@ -89,6 +89,7 @@ class ProtoFields:
     @property
     def ambiguous(self) -> bool:
         """Whether a field that is not repeated occurs twice; a parser would silently keep the last one."""
+        # Known fields only: unknown ones are skipped by every reader, so a repetition of theirs misleads none.
         return len({record.name for record in self.records}) != len(self.records)
 
     def has(self, name: str) -> bool:

@@ -66,6 +66,7 @@ def records_of(body: bytes) -> tuple[Record, ...] | None:
         if kind != expected:
             return None
         if name:
+            # With the position of the whole record: the signature covers the message without it.
             records.append(Record(name, at, end, body[begin:end]))
         at = end
     payloads = (record.value for record in records if record.name == "payload")

@@ -87,6 +87,7 @@ def build_typing_registry(
         key = TypingKey(tool.domain_type, tool.enricher_id)
         made = _schema_of_tool(tool, key, compiled)
         known = schemas.get(key)
+        # The first tool decides, so that the message names both.
         if isinstance(made, PayloadSchema) and known is not None:
             made = _agreement(known, made)
         if isinstance(made, RegistryProblem):
@@ -105,6 +106,7 @@ def _schema_of_tool(
 ) -> PayloadSchema | RegistryProblem:
     if not tool.payload_schema:
         return RegistryProblem(tool.id, f"Tool {tool.id!r} is data-backed but has no payload_schema; declare one.")
+    # Without a major version no response could be accepted or refused; the configuration must be corrected.
     if major_of(tool.version) is None:
         return RegistryProblem(tool.id, f"Tool {tool.id!r}: version {tool.version!r} is not semver, e.g. 1.0.0.")
     try:

@@ -233,6 +233,7 @@ def _around(common: Contract) -> tuple[str, str, str]:
 
     A quote within a text is escaped, so a quoted name followed by a colon can only be a member; each occurs once.
     """
+    # Cut out of the real encoding: text that is put together by hand could differ from what a decoder expects.
     after_parent = common.to_json().removeprefix(f'{{"parent":{_encoded(common.parent).decode()}')
     head, description, rest = after_parent.partition('"description":')
     middle, time_left, end = rest.removeprefix('""').partition('"time_left_ms":')

@@ -68,6 +68,7 @@ def _differences(told: CallOutcome, now: CallOutcome) -> Iterator[str]:
         ("outcome", told.outcome.value, now.outcome.value),
         ("reason", _named(told.reason), _named(now.reason)),
         ("attempts", told.attempts, now.attempts),
+        # Prices may have changed since, so only tokens are compared.
         ("usage", _tokens(told.usage), _tokens(now.usage)),
         ("question", told.question and told.question.digest, now.question and now.question.digest),
     ):

@@ -96,6 +96,7 @@ def own_tools(card: Card, catalogue: Catalogue) -> tuple[ToolId, ...]:
 
 def _used(card: Card, catalogue: Catalogue, names_of: Callable[[Card], list[str]]) -> frozenset[str]:
     """Return what all other entries use, in any state, because each of them must load."""
+    # Also deprecated ones: they are kept for replay, and must load.
     others = (each for name, each in catalogue.cards.items() if name != card.definition.id)
     return frozenset(name for each in others for name in names_of(each))
 

@@ -67,6 +67,7 @@ def flag_of(facts: DefinitionFacts, kind: FlagKind) -> str:
     name = facts.flag if kind is FlagKind.KILL else facts.cohort_flag
     if name is None:
         raise TransitionRefused(f"{facts.definition_id} names no flag: none decides about it")
+    # A switch without an effect would look like a pause that works.
     if not facts.gated:
         raise TransitionRefused(f"the flags of {facts.definition_id} are retired: they decide nothing any more")
     return name

@@ -60,6 +60,7 @@ def _moved(then: SlotRollout, facts: DefinitionFacts, row: TransitionEvent) -> S
     if row.target_state is not LifecycleState.ROLLBACK:
         return then.with_facts(moved)
     after = then.with_facts(msgspec.structs.replace(moved, ramp=0))
+    # A target that became active has an event of its own.
     return msgspec.structs.replace(after, active=None) if then.active == row.digest else after
 
 

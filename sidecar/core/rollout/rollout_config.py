@@ -45,6 +45,7 @@ def configure(rollout: SlotRollout, digest: Digest, mode: RolloutMode, curve: tu
             f"it would let the control arm in to what is active in {rollout.slot}, and {facts.definition_id} is not:"
             " name that one"
         )
+    # No event and no new revision: repeating the request must not disturb an operator who has read the revision.
     if (mode, curve) == (rollout.mode, rollout.curve):
         return Change(rollout)
     after = msgspec.structs.replace(rollout, mode=mode, curve=curve)

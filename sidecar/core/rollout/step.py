@@ -64,6 +64,7 @@ def transition(
         reason=by.reason,
         request_id=by.request_id,
     )
+    # One revision for each step, however many parts of the rollout change with it.
     return Change(next_revision(rollout.with_facts(after)), (event,))
 
 

@@ -61,6 +61,7 @@ class IncomingValidator(Struct):
         """Raise `SessionInvalid` before the client's hello, or if its message has too many entries."""
         if self.stage is LaneStage.OPENING:
             raise _invalid("hello", "is missing; the first message of a lane has one")
+        # Checked before any entry is processed: the check itself must not take long.
         if entries > MOST_ENTRIES:
             raise _invalid("operations", f"credits and abandons of one message must be at most {MOST_ENTRIES}")
 
@@ -88,6 +89,7 @@ class IncomingValidator(Struct):
 
     def drain(self) -> bool:
         """Request another lane; return whether this is the first request and the client can still receive it."""
+        # Both from the stage before, in one assignment: the second call must not ask again.
         asked, self.stage = self.stage is LaneStage.OPEN, _after(self.stage, LaneStage.DRAINING)
         return asked
 

@@ -257,6 +257,7 @@ class CheckpointClaims(msgspec.Struct):
         claims, restored = self.roots.get(key, NO_CLAIMS), self.restored.get(key)
         if restored is None:
             return claims
+        # Claims about lost facts cannot be met; those about the facts that are left still count.
         kept = {number: root for number, root in claims.items() if number <= restored.number}
         return kept | ({restored.number: restored.root} if restored.number else {})
 
@@ -268,6 +269,7 @@ class CheckpointClaims(msgspec.Struct):
     def _restore_audit(self, line: CheckpointLine) -> bool:
         """Remove claims about lost rows that were signed before; return whether the remaining row agrees."""
         lost = {number for number, (at, _) in self.audit.items() if number > line.number and at <= line.time}
+        # Before the claims are dropped: the notice must say how many rows were lost.
         self.restored_audit.append((line, max(lost, default=line.number)))
         self.audit = {number: claim for number, claim in self.audit.items() if number not in lost}
         return not line.number or self.audit.setdefault(line.number, (line.time, line.root))[1] == line.root

@@ -57,6 +57,7 @@ def gap_of(findings: Sequence[Finding], record: StandingRecord, states: Instance
     lost: list[str] = []
     others: list[Finding] = []
     for finding in findings:
+        # The sequence of such a finding is that of the first missing fact.
         left = (finding.sequence or 1) - 1
         if finding.kind is FindingKind.ROOT_CUT and finding.day is not None:
             key = RootKey(finding.instance, finding.day)

@@ -70,6 +70,7 @@ def _number(turn_id: TurnId, versions: Sequence[int], place: int) -> Finding | N
 def _taken(state: TurnState, stored: Stored, later: Sequence[Stored]) -> Finding | None:
     """Apply a fact to the turn; return its problem. Raises the errors of the rules and of reading."""
     draft = draft_of(stored)
+    # The link before the rules: an altered fact may break any rule, and the alteration is the cause.
     if not _fits(state.head, stored, draft):
         return _misfit(state, stored, draft, later)
     fact = _fact(state.head, stored, draft)
@@ -83,6 +84,7 @@ def _fact(head: TurnHead, stored: Stored, draft: Draft) -> Fact:
 
 def _fits(head: TurnHead, stored: Stored, draft: Draft) -> bool:
     """Return whether a fact was appended in this state of the turn, judging by its link."""
+    # The predecessors are computed from the facts before, not read: a removed or moved fact changes them.
     return link_of(stored, links_of(head, draft.body)) == stored.link
 
 
@@ -109,6 +111,7 @@ def _gone_on(head: TurnHead, stored: Stored) -> TurnHead:
 
 def _of_index(state: TurnState, found: TurnFacts) -> Iterator[Finding]:
     if not found.facts:
+        # Facts were removed, and the row of the turn in the index was left behind.
         if found.day is not None:
             text = f"turn {state.turn_id} is listed under {found.day}, and none of its facts is there"
             yield Finding(FindingKind.FACT_MISSING, text, day=found.day, turn_id=state.turn_id)
@@ -116,6 +119,7 @@ def _of_index(state: TurnState, found: TurnFacts) -> Iterator[Finding]:
     what = []
     if found.day is not None and found.day != state.day:
         what.append(f"of {found.day} instead of {state.day}")
+    # Lists and expiries are decided by the index, so a changed index can hide a turn or end it early.
     if found.index is not None and found.index != state.index:
         what.append("with another episode, expiry or end")
     if what:

@@ -45,6 +45,7 @@ class BoundedMemory:
         """Read an episode. Raises `MemoryUnavailable`, also if the memory returns turns of another episode."""
 
         def fits(found: object) -> bool:
+            # A memory that mixes up its keys would otherwise show one user the conversation of another.
             return isinstance(found, EpisodeContents) and all(turn.episode == episode for turn in found.turns)
 
         return await self._bounded("read", lambda: self._memory.read(episode, most_turns), fits)

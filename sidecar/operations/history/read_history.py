@@ -87,6 +87,7 @@ class ReadEpisode:
         # a moment ago.
         await self._history.up_to_date(request.episode)
         contents = await memory.read(request.episode, rules.episode_turns)
+        # After the turns: a turn that is stored in between is counted in `left_out` rather than missed.
         size = await memory.size(request.episode)
         whole = request.view is EpisodeView.FULL
         turns = contents.turns if whole else tuple(after_summary(contents.turns, contents.summary))

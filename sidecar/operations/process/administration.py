@@ -193,6 +193,7 @@ class Administer:
         if not preview:
             self.report_erasure(by, reason)
         try:
+            # Closed also if the operator disconnects: otherwise the lock against a second erasure would stay taken.
             async with aclosing(erase(principal, preview=preview)) as news:
                 async for erased in news:
                     yield erased
@@ -220,6 +221,7 @@ class Administer:
                 looked = verification.looked
                 async for finding in verification.findings():
                     text = f"{finding.kind}: {finding.text}"
+                    # One by one: a damaged record may have millions of findings.
                     yield Verified(facts=looked.facts, turns=looked.turns, findings=(text,))
                 notices = tuple(verification.notices())
                 yield Verified(facts=looked.facts, turns=looked.turns, notices=notices, done=True)

@@ -43,6 +43,7 @@ class ReadsOfJournal:
 
     async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
         """Return the slots of the episode's last ended turn that called any."""
+        # From an index of ended turns: reading all turns of an episode would cost a bind too much.
         turn_id = await self._facts_of.last_called(episode_id)
         routing = None if turn_id is None else await self.routing_record(turn_id)
         return () if routing is None else routing.called

@@ -42,6 +42,7 @@ class RowsInMemory:
             self.lines.pop(turn_id, None)
         for line in lines:
             kept = self.lines.get(line.turn_id)
+            # A list may have projected newer facts beside the loop; an older line must not replace them.
             if (kept is None or kept.version <= line.version) and self._is_kept(line.turn_id):
                 self.lines[line.turn_id] = line
         self._reached = reached

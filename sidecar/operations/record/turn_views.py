@@ -147,6 +147,7 @@ class _Room:
 
     def row(self) -> None:
         """Reserve room for a row that is never left out: a dispatch has at most 64 calls, and a turn few dispatches."""
+        # May become negative: rows are never left out, and then no text fits any more.
         self._left -= ROW_BYTES
 
     def _take(self, size: int) -> bool:
@@ -183,6 +184,7 @@ def _outcome(outcome: CallOutcome, room: _Room) -> CallOutcome:
     question = outcome.question
     if question is not None and not room.text_fits(len(msgspec.json.encode(question))):
         outcome = msgspec.structs.replace(outcome, question=None)
+    # Whole or not at all: a narration that is cut in the middle could be read as complete.
     if outcome.answer == Answer() or room.text_fits(len(msgspec.json.encode(outcome.answer))):
         return outcome
     return msgspec.structs.replace(outcome, answer=Answer(data_unavailable=outcome.answer.data_unavailable))

@@ -63,9 +63,11 @@ class EndTurnForOperator:
         turn = self._turns.known(turn_id)
         if turn is None:
             stored = await self._stored(turn_id)
+            # Nothing is restored for an ended turn: the operator only learns how it ended.
             if stored.ended is not None:
                 return EndedTurn(True, stored.ended.close_reason, len(stored.children))
             turn = await self._restored(stored)
+        # Before the end: afterwards every turn has ended.
         before = turn.ending.closed is not None
         closed = await self._end_turn.for_operator(turn)
         return EndedTurn(before, closed.routing.close_reason, len(closed.children))

@@ -57,6 +57,7 @@ class TurnCost:
 def agent_cost(card: Card, prompt_tokens: int) -> AgentCost:
     """Return one agent's part of a turn. Source: PC1-NFR-4a."""
     model, most = card.model, card.definition.tuning.max_output_tokens
+    # Without a limit the output has no upper bound, and a lower one would be misleading.
     written = None if most is None else REQUESTS * most
     return AgentCost(
         prompt_tokens=prompt_tokens,

@@ -166,6 +166,7 @@ def resolves(head: Side, rolled_back: frozenset[DefinitionId]) -> Iterator[Findi
     for entry in _active(head.registries):
         for index, slot in enumerate(entry.value.sub_agents):
             fillers = slots.get(slot, ())
+            # A slot without any definition is reported above, as dangling.
             if fillers and not any(_is_served(name, head.registries, rolled_back) for name in fillers):
                 states = ", ".join(f"{quoted(name)} {_why_not(name, head.registries)}" for name in fillers)
                 text = f"{quoted(slot)} resolves to nothing that can be served: {states}; take it off the list"

@@ -121,6 +121,7 @@ def named(parts: UnnamedClaims, turn_id: TurnId) -> SurfaceClaims:
     verdicts = _verdicts(bare.verdicts) if bare.verdicts else (CHOSEN,) * len(slots)
     definitions = _definitions(bare.definitions, slots) if bare.definitions else map(DefinitionId, slots)
     tools = _chosen(slots, verdicts) if bare.tools is None else bare.tools
+    # All digests in one column: 32 bytes each, instead of 71 characters.
     orchestrator_digest, *digests = map(Digest, unpacked(bare.digests))
     return SurfaceClaims(
         turn_id=turn_id,

@@ -187,6 +187,7 @@ def stripped(contract: Contract, place: ContractPosition) -> tuple[BareContract,
 def restored(bare: BareContract, texts: ContractTexts, place: ContractPosition) -> Contract:
     """Return the contract that `stripped` reduced. Raises `ValueError` if it needs an unknown digest."""
     known, depth = place.said, bare.max_delegation_depth
+    # A stored digest wins: a rollout may have served another content than the claims bind.
     (digest,) = (place.digest,) if bare.digest is None else unpacked(bare.digest)
     if digest is None:
         raise ValueError(f"no definition is bound for {place.slot}")
@@ -258,6 +259,7 @@ def asked_in(call: ToolCall) -> str:
     """Return the request of a call, if its arguments have it under the usual name; else the arguments."""
     try:
         request = from_json(call.arguments_json, dict)
+    # The arguments were accepted as JSON once; another version may have been less strict.
     except DecodeError:
         return call.arguments_json
     said = request.get("request")

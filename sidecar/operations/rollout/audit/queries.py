@@ -92,6 +92,7 @@ def _periods(present: SlotRollout, past: SlotHistory, asked: ActivityQuery) -> I
     open_period = Period(None, None, before, "") if before else None
     then = past.beginning
     for moment in _moments(past.rows):
+        # Step by step from the state before: replaying all rows for each moment would take quadratic time.
         then = as_of(present, moment, then)
         ramp = _ramp_for(then, asked)
         if ramp and open_period is None:

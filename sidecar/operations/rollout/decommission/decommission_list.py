@@ -125,6 +125,7 @@ class WatchDecommissions:
     async def look(self) -> None:
         """Check once. Each overdue decommission causes at most one warning a day, and one row of the audit."""
         now = self._clock.now()
+        # From the view in memory: a check every minute must not read the store.
         late = {facts.digest: (rollout, facts, record) for rollout, facts, record in self._all() if record.overdue(now)}
         # Definitions that are no longer overdue are forgotten: a decommission that becomes overdue again is reported at
         # once.

@@ -69,6 +69,7 @@ class ReadFlags(msgspec.Struct, frozen=True):
             if name is None:
                 continue
             kept = await writer.kept(name) if isinstance(writer, FlagStore) else None
+            # Per backend: two backends may have flags of the same name, which are independent.
             there = definitions_using(everybody, name, lambda vertical: backend_of(vertical) == backend)
             read.append(
                 FlagReading(

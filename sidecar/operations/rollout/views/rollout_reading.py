@@ -178,6 +178,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
             active=rollout.active == facts.digest,
             flags=flag_values(facts, flags),
             backend=flags.routes.backend_of(facts.vertical),
+            # From memory: `look` has read the new rows for all definitions at once.
             said=self.last_verdict.of(facts.digest),
             pinned=pinned.get(facts.digest, 0),
             configured=configured,
@@ -190,6 +191,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
 def current_cards(definitions: Definitions) -> Mapping[Digest, Card]:
     """Return the cards of the configuration as last loaded, by digest."""
     catalogue = definitions.current()
+    # By digest: an entry whose content changed is another card, even under the same id.
     return {card.digest: card for card in catalogue.cards.values()} if catalogue else {}
 
 

@@ -47,6 +47,8 @@ class DelegatedCall:
         self.delegation = Delegation()
         self._context, self._parent, self.planned = context, parent, planned
         self.dispatch_id, self.trace = context.dispatch_id, parent.trace
+        # A list of its own: steps of the delegation must not wait for an append of the dispatch, which may wait for
+        # this child.
         self.ready, self.deadlines = ReadyList(), context.deadlines
         self.finished: FirstResult[CallOutcome | Exception] = FirstResult()
         # A closed list ends the drain of this delegation. Without it, the drain would wait for steps for ever.

@@ -61,6 +61,8 @@ class Ownership:
     @property
     def here(self) -> bool:
         """Whether this process executes the dispatch, or did so until it lost it: its calls still end here."""
+        # A lost dispatch still has tasks here. The end of its turn must wait for them, and no second task may follow
+        # it.
         return self.custody is Custody.HERE or self.custody is Custody.LOST
 
     def note(self, owner: InstanceId, epoch: int, *, alive_elsewhere: bool) -> None:
@@ -71,6 +73,7 @@ class Ownership:
         """Note that this process, `instance`, took the dispatch over in the record, as part of another append."""
         if not self.owner:
             raise IllegalTransition("taken", self.custody)
+        # The append contained `DispatchTaken`, which raises the epoch, only if another process was the owner.
         self.note(instance, self.epoch + (self.owner != instance), alive_elsewhere=False)
 
     def follow(self) -> None:
@@ -92,7 +95,9 @@ class Ownership:
         if self.custody is Custody.HERE:
             self.custody = Custody.LOST
         else:
+            # A followed dispatch runs nothing here, so there is nothing to stop; only its state in memory is outdated.
             self._move("lose", Custody.FOLLOWED, Custody.GIVEN_UP)
+        # Kept and not raised: listeners are other tasks, and each of them ends with this error when it wakes.
         self.conflict = RecordConflict("another sidecar has taken over the dispatch; resume it")
 
     def _move(self, transition: str, source: Custody, target: Custody) -> None:

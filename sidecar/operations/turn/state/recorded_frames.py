@@ -181,10 +181,12 @@ class ChildFrames:
 
     def _add(self, frame: Frame) -> None:
         if self.attempts:
+            # To the newest attempt: what happens in the pause before the next one belongs to the attempt before it.
             self.attempts[-1].add(frame, asyncio.get_running_loop().time())
 
     def stopped(self, reason: CallFailure) -> None:
         """Record that the call was stopped, except at the join deadline, which a replay computes."""
+        # A replay computes the join deadline from the recorded time left.
         if reason is not CallFailure.JOIN_DEADLINE:
             self._add(StoppedFrame(0, reason.name))
 
