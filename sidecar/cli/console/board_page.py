@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from sidecar.cli.console.rollouts import known_rollouts
-from sidecar.cli.console.step_page import STEPS, possible
+from sidecar.cli.console.rollouts import cleanups, known_rollouts
+from sidecar.cli.console.step_plans import PERMANENT, STEPS, possible
 from sidecar.cli.console.visit import Visit
 from sidecar.cli.parameters.moments import moment_of
 from sidecar.cli.subagent.client import CannotOperate, OperatorExit
@@ -45,6 +45,8 @@ async def slot(visit: Visit) -> Response:
         query=visit.query,
         steps=STEPS,
         possible=possible,
+        permanent=PERMANENT,
+        cleanups=await cleanups(visit, found.definitions if found else ()),
     )
 
 

@@ -8,6 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.cli.output.drawing import clean, length, timestamp, utc
 from sidecar.cli.output.json_output import enum_word
+from sidecar.cli.subagent.output.decommission_tables import short_words
 from sidecar.cli.subagent.output.gate_words import gate_words
 from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.output.states import definition_effect, state_in_contract
@@ -59,6 +60,7 @@ def verdict(number: int) -> str:
 
 FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "clean": clean,
+    "cleanup": lambda each: "".join(part.text for part in short_words(each)),
     "curve": curve_word,
     "effect": definition_effect,
     "flags": flags_word,
