@@ -1,4 +1,8 @@
-"""The question of a suspended sub-agent, its answer, and the input of the sub-agent that continues."""
+"""The question of a suspended sub-agent, its answer, and the input of the sub-agent that continues.
+
+The question ends its child: nothing keeps running while a user thinks. When the answer comes, a new child continues
+with the state that the first one left.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta

@@ -1,5 +1,7 @@
 """The events of each step: lifecycle audit events, and separate rollout events.
 
+A step and its events are written in one transaction; sinks outside receive them later from the audit.
+
 Source: PF1-FR-10, PF1 §5.7, TN-85.
 """
 

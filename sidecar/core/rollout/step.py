@@ -1,4 +1,8 @@
-"""The parts of every rollout step: its actor, its change, and its events."""
+"""The parts of every rollout step: its actor, its change, and its events.
+
+Each kind of step has its own module (`transitions`, `rollback`, `decommission`); all of them return a change, which
+`take_step` writes.
+"""
 
 from datetime import datetime
 

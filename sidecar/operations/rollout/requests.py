@@ -1,4 +1,8 @@
-"""Requests of operators, automation and breakers as plain values; `rpc/translate` creates them from messages."""
+"""Requests of operators, automation and breakers as plain values; `rpc/translate` creates them from messages.
+
+The fingerprint of a request is stored with its answer: a repeated request gets the same answer, and another request
+with the same id is refused.
+"""
 
 from datetime import datetime
 from hashlib import sha256

@@ -1,4 +1,7 @@
-"""Reads the two flags of each definition of a slot: the values that binds use, and the last switch of each flag."""
+"""Reads the two flags of each definition of a slot: the values that binds use, and the last switch of each flag.
+
+Only for operators. Binds use the snapshot of flags (`operations/flag_snapshot`) directly.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime

@@ -1,4 +1,10 @@
-"""Gauges of the present rollouts, from memory alone. Source: PF1-D-51, TN-71."""
+"""Gauges of the present rollouts, from memory alone.
+
+The collector of metrics calls this in its own time, possibly while the store is down; a gauge therefore never reads
+the store.
+
+Source: PF1-D-51, TN-71.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
