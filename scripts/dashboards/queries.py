@@ -10,9 +10,13 @@ WINDOW: Final = "$__rate_interval"
 
 
 def series(name: str, *conditions: str) -> str:
-    """Return the selector of a metric; each condition is PromQL, e.g. `outcome="failed"`."""
-    matchers = (f'__name__=~"{name}"', 'job=~"$job"', 'instance=~"$instance"', *conditions)
-    return "{" + ", ".join(matchers) + "}"
+    """Return the selector of a sidecar's metric; each condition is PromQL, e.g. `outcome="failed"`."""
+    return beside(name, 'job=~"$job"', 'instance=~"$instance"', *conditions)
+
+
+def beside(name: str, *conditions: str) -> str:
+    """Return the selector of a metric of another process, which has another job and instance than the sidecars."""
+    return "{" + ", ".join((f'__name__=~"{name}"', *conditions)) + "}"
 
 
 def rate(name: str, by: str, *conditions: str) -> str:

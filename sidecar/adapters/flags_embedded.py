@@ -15,7 +15,7 @@ from sidecar.policy.protocols import FlagReport
 from sidecar.policy.specs import FlagBackendSpec
 
 AGAIN: Final = 1.0
-"""Seconds between two reads of a store that does not answer."""
+"""Seconds between two reads while the store does not answer."""
 
 
 class EmbeddedFlags:
@@ -88,6 +88,7 @@ def sidecar_flag_backends() -> Sequence[FlagBackendSpec]:
 
 
 TRIES: Final = 5
+"""Attempts to switch a flag that others change at the same time."""
 
 
 class EmbeddedFlagWriter:

@@ -59,6 +59,7 @@ class MemoryFlags:
 
     async def fetch(self) -> FlagReport:
         """Return the flags, or behave as the configured fault."""
+        # In a loop: any change wakes the wait, and only the end of the fault may end it.
         while self._fault is FlagFault.HANG:
             self._moved.clear()
             await self._moved.wait()
@@ -117,6 +118,7 @@ class MemoryFlagWriter:
 
     async def switch(self, name: str, on: bool, by: str) -> None:
         """Set a flag."""
+        # A switch without effect must not raise the revision: observers would look for a change that is not there.
         if self._flags.is_on(name) != on:
             self._flags.set(name, on=on)
 

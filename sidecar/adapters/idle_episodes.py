@@ -1,4 +1,4 @@
-"""Removes whole episodes that have been idle for long, every hour, from a memory that others use at the same time."""
+"""Removes idle episodes (conversations without new turns) from the episode memory every hour, while it is in use."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,7 @@ from typing import Final
 
 SWEEP_SECONDS: Final = 3600.0
 AT_ONCE: Final = 100
-"""Episodes removed in one transaction; other writers continue in between."""
+"""The most episodes that one transaction removes. Between two transactions, waiting writers get their turn."""
 
 
 class IdleEpisodes:

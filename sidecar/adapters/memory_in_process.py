@@ -1,4 +1,4 @@
-"""The episode memory `in_process`: keeps conversations as long as the process runs."""
+"""The episode memory `in_process`: keeps conversations in memory until the process ends."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ class _StoredEpisode(msgspec.Struct):
 
 
 class InProcessMemory:
-    """The port, in memory. No method waits, so each is one step."""
+    """The interface `EpisodeMemory`, in memory. No method awaits, so each call is atomic and needs no lock."""
 
     def __init__(self, bounds: MemoryBounds | None = None) -> None:
         self._bounds = bounds or MemoryBounds()
@@ -50,11 +50,13 @@ class InProcessMemory:
         """Store a turn; a turn that is stored already is not changed."""
         check_bodies(turn)
         kept = self._episodes.setdefault(turn.episode, _StoredEpisode())
+        # The order of the dictionary is the order of use, so the first episode is the least recently used.
         self._episodes.move_to_end(turn.episode)
         if turn.turn_id not in kept.turns:
             kept.turns[turn.turn_id] = turn
             kept.size = EpisodeSize(kept.size.turns + 1, kept.size.tokens + tokens_of(turn))
             self._weigh(kept, _weight_of(turn))
+            # The oldest turns first: a model needs the newest, and a summary covers the others.
             while len(kept.turns) > self._bounds.turns:
                 self._forget_oldest_turn(kept)
             self._make_room()
@@ -81,6 +83,7 @@ class InProcessMemory:
 
     async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
         """Replace the summary if it is the next one."""
+        # Stored only after the check of the revision: a refused write must not create an episode.
         kept = self._used(episode) or _StoredEpisode()
         present = kept.summary.revision if kept.summary else 0
         if summary.revision != present + 1:

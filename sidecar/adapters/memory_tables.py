@@ -1,7 +1,7 @@
-"""Conversations in tables that SQLite and PostgreSQL have in common, and the episode memory port over them.
+"""Stores conversations in tables; SQLite and PostgreSQL share these statements.
 
-Every writer writes the episode's row first. PostgreSQL thereby locks it, so that `turn_no` increases in the order in
-which turns are stored.
+Every writer writes the row of the episode first. PostgreSQL thereby locks the row, so that `turn_no` increases in the
+order in which turns are stored.
 """
 
 from abc import ABC, abstractmethod
@@ -186,7 +186,7 @@ def _by_turn(rows: Sequence[Sequence[Any]]) -> dict[int, list[Sequence[Any]]]:
 
 
 class TabledMemory(ABC):
-    """The port, without the differences between databases.
+    """The interface `EpisodeMemory`, without the differences between databases.
 
     Args:
         now: the wall clock.
@@ -194,7 +194,8 @@ class TabledMemory(ABC):
         failures: exceptions of a database that is temporarily unavailable.
 
     Attributes:
-        skip_locked: of a statement that removes idle episodes, so that two sidecars do not wait for each other.
+        skip_locked: the clause by which a removal of idle episodes skips locked rows, so that two sidecars do not wait
+            for each other.
     """
 
     skip_locked = ""

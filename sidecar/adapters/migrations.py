@@ -1,4 +1,4 @@
-"""Numbered SQL files that create and change the tables of a database; the same code for every dialect."""
+"""Finds the numbered SQL files (schema steps) that a database lacks; the same code for every kind of database."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ class DatabaseProblem(Exception):
 
 
 class DatabaseHeld(DatabaseProblem):
-    """Another process has the database, which only one process can open."""
+    """Another process has the database open, and only one process at a time can open it."""
 
 
 class Migration(Struct, frozen=True):
@@ -73,6 +73,7 @@ def pending(migrations: Sequence[Migration], applied: Mapping[int, str], where: 
         DatabaseProblem: the database is newer than this sidecar, or was created by other steps.
     """
     newest, known = max(applied, default=0), len(migrations)
+    # Refused: an older sidecar could write rows that the newer schema does not allow, or misread its rows.
     if newest > known:
         raise DatabaseProblem(
             f"{where} has schema version {newest}, and this sidecar knows {known}: "
@@ -81,6 +82,7 @@ def pending(migrations: Sequence[Migration], applied: Mapping[int, str], where: 
     if sorted(applied) != list(range(1, newest + 1)):
         raise DatabaseProblem(f"{where} lacks schema steps between those it has: restore a backup")
     for migration in migrations[:newest]:
+        # A step with another content under the same number: what the tables look like is unknown.
         if applied[migration.number] != migration.checksum:
             raise DatabaseProblem(
                 f"{where} was made by another version of schema step {migration}: start the sidecar that made it"

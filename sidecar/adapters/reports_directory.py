@@ -1,4 +1,4 @@
-"""Reports as files below one directory of the operator, safe against links that other programs create there.
+"""Writes reports as files below a directory of the operator, safe against links that other programs create there.
 
 Every part of a path is opened relative to its parent directory without following links, so that no concurrent change
 can lead outside. A file is written under a temporary name and then renamed: a link in its place is replaced, never
@@ -77,6 +77,7 @@ def _replace(here: int, name: str, content: bytes) -> None:
         with os.fdopen(file, "wb") as opened:
             opened.write(content)
             opened.flush()
+            # Before the rename: otherwise a power failure could leave an empty file under the final name.
             os.fsync(opened.fileno())
         with suppress(FileNotFoundError):
             if stat.S_ISDIR(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode):

@@ -1,4 +1,4 @@
-"""Selects the runner of a card and the connector of a tool among the loaded plugins: `Runners` and `Connectors`.
+"""Selects the runner of a sub-agent and the connector of a tool among the loaded plugins, and creates them.
 
 An object is created at its first use, one per (runner, target, gateway) and one per connector, and kept until the end:
 a circuit breaker and a connection pool work only while their target remains the same object.
@@ -56,10 +56,10 @@ class GatewayAddresses(Struct, frozen=True):
     """The addresses of the tool gateway for runner hosts.
 
     Attributes:
-        local: on this machine, for hosts that belong to no group.
-        remote: with TLS, for hosts on other machines; empty: none.
-        groups: the groups of the sub-agents; None: there are none.
-        of_groups: on this machine, by group.
+        local: the address for hosts on this machine that belong to no host group.
+        remote: the address with TLS for hosts on other machines; empty: there is none.
+        groups: the host groups of the sub-agents; None: there are no groups.
+        of_groups: addresses for hosts on this machine, by group.
     """
 
     local: str
@@ -81,7 +81,7 @@ class GatewayAddresses(Struct, frozen=True):
 
 
 class ChosenRunners:
-    """The port `Runners`.
+    """Implements the interface `Runners`.
 
     Args:
         policy: selects runners by vertical.
@@ -122,6 +122,7 @@ class ChosenRunners:
                 missing = f"set `[targets.slots] {definition.slot}`, or `runner.target` of its card; otherwise "
             runner = self._runner(spec, card, target)
         except PluginProblem as problem:
+            # Not cached: an operator may correct the definition, and its next version must be tried again.
             fault = Fault(target or "", target or "", remedy=f"{missing}{problem.remedy}")
             return BrokenRunner(f"{definition.runner.kind}:{target}", problem.what, fault)
         if len(self._chosen) >= CHOICES_KEPT:
@@ -131,6 +132,7 @@ class ChosenRunners:
 
     def _runner(self, spec: RunnerSpec, card: Card, target: str | None) -> Runner:
         settings = self._settings.get(spec.name, {})
+        # Without any address the runner itself refuses, with a better message; until then it counts as local.
         at = target or str(settings.get("target") or "unix:")
         gateway = self._gateways.for_host_of(card, at, over_tls="ca_file" in settings)
         key = (spec.name, target, gateway)
@@ -151,7 +153,7 @@ def exchanging_connectors(policy: PolicyMap, settings: Mapping[str, Mapping[str,
 
 
 class ChosenConnectors:
-    """The port `Connectors`.
+    """Implements the interface `Connectors`.
 
     Args:
         policy: selects connectors by vertical.
@@ -195,6 +197,7 @@ class ChosenConnectors:
             with suppress(Exception):  # the factory will run into the same problem and report it
                 section = self._settings.get(spec.name, {})
                 own = {name: section[name] for name in section if name != PLUGIN}
+                # In a thread: it imports libraries, which blocks for hundreds of milliseconds.
                 await asyncio.to_thread(_contained, spec.warm_up, own)
 
     def _connector(self, spec: ConnectorSpec) -> Connector:
@@ -223,7 +226,7 @@ class BrokenRunner:
 
     @property
     def target(self) -> str:
-        """The name of what fails together."""
+        """The key of the circuit breaker."""
         return self._target
 
     async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:

@@ -1,10 +1,10 @@
-"""Gate clients and lifecycle policies that the settings select, each behind its own boundary.
+"""Creates the gate clients and lifecycle policies that the settings select, and protects the process from each.
 
-If one cannot be created, or hangs, it holds or denies the steps of the verticals that selected it, with the reason.
-Everything else continues.
+A gate is an external check before a step of a rollout; a policy can deny a step. If one of them cannot be created, or
+hangs, the steps of the verticals that selected it are not taken, with the reason. Everything else continues.
 
-A policy is ordinary code that may loop forever; on the event loop it would stop every turn of the process. A thread
-that does not return is abandoned, and its policy denies until it does.
+A policy is ordinary code that may loop forever; on the event loop it would stop every turn of the process. It therefore
+runs in a thread. A thread that does not return is abandoned, and its policy denies until the thread returns.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ CLOSE_SECONDS: Final = 2.0
 
 
 class BrokenGate:
-    """Replaces a gate client that could not be created: its gates hold.
+    """Replaces a gate client that could not be created: its gates let no step pass.
 
     Args:
         problem: the cause, for operators.
@@ -71,6 +71,7 @@ class GuardedGate:
         Raises:
             GateUnavailable: too many abandoned questions still run, or the client has abandoned this one itself.
         """
+        # Here and not in a callback: a client without questions needs no count.
         self._left = [task for task in self._left if not task.done()]
         if len(self._left) >= MOST_LEFT:
             raise GateUnavailable(f"gate client {self._name} does not come back from {MOST_LEFT} earlier questions")
@@ -113,6 +114,7 @@ def _heard(task: "asyncio.Task[GateAnswer] | asyncio.Task[None]") -> None:
 
 
 DEADLINE: Final = timedelta(seconds=1)
+"""The time limit for an answer of a policy. A policy computes on facts that it gets, so it answers in milliseconds."""
 
 
 class BrokenPolicy:

@@ -1,8 +1,8 @@
-"""Virtual time: an event loop that jumps to the next timer, in which a seed decides the order of callbacks.
+"""An event loop with virtual time: it jumps to the next timer, and a seed decides the order of callbacks.
 
-For replays of recorded turns, and for the simulation. Nothing depends on the machine, so the same seed always gives
-the same run. Handles that were scheduled by the same step keep their order, as asyncio guarantees. Those of different
-steps may overtake each other, as they do if sockets and other tasks come in between.
+Replays of recorded turns and simulations use it. The same seed always gives the same run, whatever the machine is.
+Callbacks that one step has scheduled keep their order, as asyncio guarantees. Callbacks of different steps may overtake
+each other, as they do if sockets and other tasks come in between.
 """
 
 import asyncio
@@ -136,6 +136,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if not self._queue:
             if not self._timers:
                 raise Deadlock(f"nothing can happen any more; these wait: {', '.join(self.pending())}")
+            # Time jumps only when nothing is ready: waiting takes no real time.
             self._now = max(self._now, self._timers[0][0])
             self._ripen()
             if not self._queue:
@@ -146,6 +147,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.steps += 1
         if self.steps > self._most_steps:
             raise Runaway(f"more than {self._most_steps} steps; these run: {', '.join(self.pending())}")
+        # Everything that this callback schedules belongs to this step, and keeps its order.
         self._origin = self.steps
         self._trace.add(self._now, _named(handle))
         handle._run()  # noqa: SLF001  a loop is what runs handles; asyncio's own loop does the same

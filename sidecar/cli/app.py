@@ -1,4 +1,4 @@
-"""The command line. Its dependencies are passed in, so that importing it loads nothing heavy.
+"""Builds the command line. Its operations are passed in, so that importing this module loads nothing heavy.
 
 Only the group of the requested command is imported; without one, e.g. for `--help`, all groups are.
 """
@@ -55,7 +55,7 @@ class Commands:
         compare: reads a configuration and the base that it is compared with.
         token_tools: the operations of `token`.
         environment: the defaults of `subagent` from the environment.
-        checkouts: reads checkouts of the configuration repository.
+        checkouts: reads checkouts of the repository with the definitions.
         erase_offline: erases the content of a user in a record that no sidecar has open.
         examine: returns the checks of `doctor`.
         gate_tools: the operations of `gate`.

@@ -1,4 +1,4 @@
-"""`sidecar console`: the command. Heavy imports wait until it runs."""
+"""`sidecar console`: declares the command. The web libraries are imported only when it runs."""
 
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -21,7 +21,7 @@ def add_console(app: typer.Typer, settings_of: SettingsOf, environment: Any) -> 
     Args:
         app: the command line.
         settings_of: reads the settings, or ends the command.
-        environment: the default of the target.
+        environment: provides the default target.
     """
 
     def served_at(

@@ -1,4 +1,4 @@
-"""`sidecar gate ask --simulate`: the question that a gate would be asked for a step, and the effect of each answer."""
+"""`sidecar gate ask --simulate`: shows the request to a gate (an external check), and the effect of each answer."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ class GateTools(NamedTuple):
 
 
 class Ramps(NamedTuple):
-    """Basis points before a step and after it; without the latter, the step is the promotion."""
+    """The ramp before a step and after it, in basis points. If `to` is None, the step is the promotion."""
 
     before: int
     to: int | None

@@ -1,4 +1,4 @@
-"""`sidecar token`: an operator's key, and the short-lived role tokens that it signs."""
+"""`sidecar token`: creates an operator's key, and the short-lived role tokens that the key signs."""
 
 import re
 from collections.abc import Callable
@@ -79,6 +79,7 @@ def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
         """
         tools = tools_of()
         signer = _signer(tools, file, make=False)
+        # Before the token is printed: a token that every sidecar refuses helps no operator.
         if config is not None:
             _refuse_beyond_limits(tools, config, signer.key_id, role, subject)
         begins = int(tools.now().timestamp())

@@ -1,4 +1,4 @@
-"""Loads the selected plugins, and makes the checks that would otherwise fail at the first call."""
+"""Loads the plugins that the settings select, and checks names that would otherwise fail only at the first call."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def checked_policy(settings: Settings, more: Sequence[object] = ()) -> PolicyMap:
-    """Load and check the plugins; return the selection for each vertical.
+    """Load and check the plugins; return which plugin of each kind each vertical (product area) uses.
 
     Args:
         settings: of the sidecar.
@@ -29,6 +29,7 @@ def checked_policy(settings: Settings, more: Sequence[object] = ()) -> PolicyMap
         SettingsProblem: the settings name a connector that no plugin offers.
     """
     loaded = load_plugins((*BUILT_INS, *more), PluginSelection(tuple(settings.plugins.enabled)))
+    # Before the names are checked: an instance has a name of its own, which the settings may use.
     host = with_configured(loaded, settings)
     # A misspelt name would silently accept unsigned answers of the connector that was meant.
     _check_signed_connectors(settings, host)
@@ -36,14 +37,17 @@ def checked_policy(settings: Settings, more: Sequence[object] = ()) -> PolicyMap
 
 
 def policies_of_vertical(policy: PolicyMap, settings: Settings, vertical: Vertical) -> "NamedPolicies":
-    """Return the lifecycle policies of a vertical; one that cannot be created denies every step."""
+    """Return the lifecycle policies of a vertical, i.e. the plugins that can deny a step of a rollout.
+
+    A policy that cannot be created denies every step.
+    """
     from sidecar.adapters.step_checks import ChosenPolicies  # noqa: PLC0415  `serve` creates its own
 
     return ChosenPolicies(policy, settings.lifecycle, lambda _kind, _detail: None).of_vertical(vertical)
 
 
 def with_configured(loaded: PluginHost, settings: Settings) -> PluginHost:
-    """Return the host with the instances of the settings.
+    """Return the loaded plugins with their instances: each section of the settings can configure a plugin once more.
 
     Raises:
         PluginProblem: a section of plugin settings is wrong.
@@ -57,10 +61,10 @@ def with_configured(loaded: PluginHost, settings: Settings) -> PluginHost:
 
 
 def _check_signed_connectors(settings: Settings, host: PluginHost) -> None:
-    """Refuse a name in `signatures.connectors` that no loaded plugin offers.
+    """Refuse names in `signatures.connectors` that no loaded plugin offers.
 
     Raises:
-        SettingsProblem: lists them all.
+        SettingsProblem: lists all of them.
     """
     known = host.names(PluginKind.CONNECTOR)
     wrong = [

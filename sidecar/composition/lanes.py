@@ -1,4 +1,7 @@
-"""Connects the session lane to settings, metrics and log; loaded only if lanes are offered."""
+"""Connects session lanes to settings, metrics and log.
+
+A lane is one long gRPC stream that carries many operations. This module is loaded only if the settings enable lanes.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -17,21 +20,24 @@ if TYPE_CHECKING:
     from sidecar.core.session.stalls import Stall
 
 NAMED: Final = 16
-"""The most operations that one line of the log names."""
+"""The most operations that one log line names. A lane can have thousands; a line must stay readable."""
 
 
 class LaneReports:
-    """Metrics and log of lanes."""
+    """Reports the state of lanes in metrics and log."""
 
     def __init__(self, metrics: Metrics, counts: LaneCounts) -> None:
         self._log = StructuredLog("sidecar.session")
         self._stalls = metrics.counter(names.LANE_STALLS, "Session lanes given up: their client did not read them.")
         self._stalls.add(by=0)
         self._credit = metrics.counter(names.LANE_CREDIT, "Operations ended for want of credit.", "credit")
+        # A series that first appears with the value 1 has no increase in Prometheus, so each starts at 0.
         for credit in Credit:
             self._credit.add(credit, by=0)
         metrics.gauge(names.LANES, "Session lanes that are open.", lambda: counts.lanes)
         ended = "Operations of session lanes that have ended."
+        # The lanes count their operations in plain integers, because they end thousands a second; a scrape copies the
+        # numbers.
         metrics.counted_elsewhere(
             names.LANE_OPERATIONS,
             ended,
@@ -53,7 +59,7 @@ class LaneReports:
         )
 
     def out_of_credit(self, credit: str) -> None:
-        """Count an operation that was ended because its client has not granted credit."""
+        """Count an operation that was ended because its client granted no credit for the bytes of its result."""
         self._credit.add(credit)
 
 

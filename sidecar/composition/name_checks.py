@@ -3,8 +3,8 @@
 Settings are read once; definitions change while a sidecar runs. A name that never existed prevents the start, because
 it is most likely misspelt. A name that existed earlier does not: its sub-agent is recorded, and a decommission must
 not prevent a restart. A change of the definitions never stops a running sidecar; the log lists the names that match
-nothing any more. A sub-agent without the address of its host is also only logged, because a definition may be added
-before its host runs.
+nothing any more. A sub-agent whose runner host has no address in the settings is also only logged, because a
+definition may be added before its host runs.
 """
 
 from typing import Final
@@ -29,15 +29,17 @@ class NamesInSettings:
         self._reported: tuple[str, ...] = ()
 
     def check_at_start(self, catalogue: Catalogue | None, view: RolloutView) -> None:
-        """Refuse names that never existed. Without valid definitions, nothing can be checked yet.
+        """Refuse names that never existed. Without valid definitions, no name can be checked yet.
 
         Raises:
-            SettingsProblem: lists them all, and targets without a scheme.
+            SettingsProblem: lists all these names, and all target addresses without a scheme.
         """
         if catalogue is None:
             return
         present = names_of(catalogue)
         wrong = [
+            # With the names on record: after a decommission, the settings may still mention a slot that the
+            # configuration lost.
             *unknown_names(self._settings, present | _on_record(view)),
             *invalid_targets(self._settings, catalogue),
         ]
@@ -59,6 +61,7 @@ class NamesInSettings:
         )
         if found and found != self._reported:
             LOG.warning(names.SETTINGS_UNMATCHED, "settings and definitions do not fit together", problems=list(found))
+        # Also if it is empty: a problem that was corrected and comes back is reported again.
         self._reported = found
 
 

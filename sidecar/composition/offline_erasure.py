@@ -1,4 +1,4 @@
-"""Erases the content of one user from a SQLite record that no sidecar has open."""
+"""Erases the content of one user from a SQLite record that no sidecar has open (`sidecar subagent erase --offline`)."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ def erase_offline(settings: Settings, options: EraseOptions, *, preview: bool) -
     Args:
         settings: of the sidecar: record, checkpoints and episode memory.
         options: the user and the reason.
-        preview: only count the content.
+        preview: only count the content; nothing is erased.
 
     Raises:
         SettingsProblem: the record, the key or the conversations cannot be opened, or a sidecar has them open.
@@ -53,6 +53,7 @@ def erase_offline(settings: Settings, options: EraseOptions, *, preview: bool) -
     try:
         if not configured.sqlite.path.exists():
             raise DatabaseProblem(f"there is no record at {configured.sqlite.path}")
+        # To standard error, so that the report on standard output stays readable for programs.
         with logging_to(standard_error(), settings.log.format, settings.log.level, Redactor()):
             return asyncio.run(_erase(settings, options, preview=preview))
     except DatabaseHeld as problem:
@@ -78,7 +79,10 @@ async def _erase(settings: Settings, options: EraseOptions, *, preview: bool) ->
         try:
             async with kept_conversations(settings) as memory:
                 conversations: Conversations = memory or _NoConversations()
+                # Without pauses between its passes: no other process needs the disk meanwhile.
                 projector = Projector(journal, projection, recorder, ProjectorTiming(between=0))
+                # Markers (signed statements about what was erased) go to the same second place as those of a sidecar;
+                # without them, `verify-log` would report the erased facts as missing.
                 about = CheckpointFile(file, signer, recorder.anomaly), SystemClock(), SystemIds()
                 operation = EraseUser(journal, ERASING, projector, conversations, signer, *about)
                 # Before the erasure: the log must name the operator even if the process is killed in between.
@@ -89,6 +93,7 @@ async def _erase(settings: Settings, options: EraseOptions, *, preview: bool) ->
                     pass
                 return erased
         finally:
+            # Before the engine: the projection has a connection to the same file, and the lock must be released last.
             await projection.close()
     finally:
         await engine.close()

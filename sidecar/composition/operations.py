@@ -1,4 +1,4 @@
-"""Connects the operations to their dependencies, and lists the services of each listener."""
+"""Connects the operations (what callers can request) to their dependencies, and lists the services of each listener."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from sidecar.operations.establish_principal import EstablishPrincipal
 
 REFUSED_STREAMS: Final = 1024
-"""Streams of a connection in addition to the served calls. A call on such a stream is refused with a reason, and a
-call that ends work is served. Beyond these, gRPC itself refuses streams, without a reason."""
+"""Streams that a connection may open in addition to the calls that are served at a time. A call on such a stream is
+refused with a reason, except calls that end work. HTTP/2 delays further streams, and the client learns no reason."""
 
 
 def listener_plans(
@@ -117,8 +117,8 @@ async def joined_operations(
 ) -> tuple[Operations, Sequence[ListenerPlan], list[Loop]]:
     """Connect all objects that handle calls; also return the listeners and the background loops."""
     settings = parts.settings
-    keys, rotating = followed_signing_keys(settings.keys, parts.redactor, parts.recorder.anomaly)
-    policy = checked_policy(settings, parts.replaced.plugins)
+    keys, rotating = followed_signing_keys(settings.keys, parts.redactor, parts.recorder.anomaly)  # keys are read again
+    policy = checked_policy(settings, parts.replaced.plugins)  # first: it refuses most wrong settings
     parts.plugin_modules.update(policy.host.modules())
     definitions = _definitions(parts)
     ports, loops = await _ports(parts, policy, record, definitions, opened)
@@ -136,8 +136,8 @@ async def joined_operations(
     rollout = await opened.enter_async_context(opened_rollout(around))
     definitions.add_observer(lambda change: rollout.operations.definition_watch.look_soon())
     naming = NamesInSettings(settings)
-    naming.check_at_start(definitions.current(), rollout.rollouts())
-    definitions.add_observer(naming.changed)
+    naming.check_at_start(definitions.current(), rollout.rollouts())  # needs the rollouts: a name may exist only there
+    definitions.add_observer(naming.changed)  # only now: the start reports its own problems
     ports = replace(
         ports,
         rollouts=rollout.rollouts,
@@ -233,9 +233,9 @@ async def _ports(
     opened.push_async_callback(connectors.close, closed)
     memory = await open_memory(policy, settings, parts.redactor, anomaly)
     opened.push_async_callback(closed, memory.close)
-    off_loop = OffLoop()
+    off_loop = OffLoop()  # closed before the objects that its computations use
     opened.callback(off_loop.close)
-    await asyncio.gather(definitions.refresh(), flags.refresh_all())
+    await asyncio.gather(definitions.refresh(), flags.refresh_all())  # the start waits for a first answer of both
     loops = [("definitions", definitions.run), ("flags", flags.run), *record.loops]
     loops.append(("connectors", _prepared(connectors, definitions)))
     ports = Ports(

@@ -1,4 +1,4 @@
-"""Runs the sidecar as a process and maps its end to an exit code."""
+"""Runs the sidecar as a process: protects its memory and files, serves until a stop signal, returns an exit code."""
 
 import asyncio
 import os
@@ -23,6 +23,7 @@ from sidecar.rpc.socket_files import AddressInUse, CannotListen
 from sidecar.settings import Settings, SettingsProblem
 
 OTHERS_MAY_NOT_WRITE: Final = 0o022
+"""Bits of the umask: new files and sockets are not writable for the group and for other users."""
 MACOS_FILES: Final = 10_240
 """The most open files that macOS admits. Its hard limit is "unlimited", but setting that value is an error."""
 
@@ -48,11 +49,14 @@ def run(settings: Settings) -> int:
     problem: BaseException
     with logging_to(standard_error(), settings.log.format, settings.log.level, redactor) as log:
         try:
-            # Before any secret is read.
+            # Before any secret is read: from then on, another process of this user could read it from the memory.
             if not settings.server.allow_debugging and not close_memory():
                 raise SettingsProblem(["server.allow_debugging: the system refuses to close the memory; set it"])
+            # uvloop instead of the standard loop: a dispatch consists of many small socket operations, which it handles
+            # faster.
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(_serve(settings, redactor, log))
+        # Errors of the operator, not of the sidecar: they get a message that says what to do, and no traceback.
         except (SettingsProblem, PluginProblem, CannotListen) as refused:
             problem = refused
         except Exception as defect:  # noqa: BLE001  the process ends here, with a code that says why
@@ -74,9 +78,12 @@ async def _serve(settings: Settings, redactor: Redactor, log: LossyQueue) -> Non
             # Lets the thread of the log write the line "listens" before the garbage collection below blocks all
             # threads.
             await asyncio.sleep(0)
+            # After everything is built: the objects that exist now live as long as the process, and are never examined
+            # again.
             reduce_gc_frequency()
             from sidecar.observability.loop_watchdog import LoopWatchdog  # noqa: PLC0415  the sidecar listens already
 
+            # Last, because the watchdog would report the start, whose imports block the loop, as hold-ups.
             reports = LagReports(sidecar.metrics, sidecar.readiness)
             watchdog = LoopWatchdog(asyncio.get_running_loop(), reports, sidecar.plugin_modules)
             with watchdog.watching():
@@ -88,9 +95,12 @@ def _set_process_limits() -> None:
 
     Also raise the limit of file descriptors.
     """
+    # `umask` can only be read by setting it, so the present mask is read first and then extended.
     os.umask(os.umask(OTHERS_MAY_NOT_WRITE) | OTHERS_MAY_NOT_WRITE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # The second value is for macOS, where the first can be "unlimited", which the call refuses. A process that keeps
+    # its present limit still works: the listeners limit connections by what is available.
     for wanted in (most, max(now, MACOS_FILES)):
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))

@@ -1,4 +1,7 @@
-"""Replays a recorded turn: the real operations in virtual time; the recording replaces all dependencies."""
+"""Replays a recorded turn through the installed code, and compares the outcomes.
+
+The operations are the real ones. The recording replaces runners, store, clock, ids and randomness, and time is virtual.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -38,12 +41,13 @@ from subagents_errors import CallFailure
 
 CardOf = Callable[[Digest], Card | None]
 MOST_STEPS: Final = 5_000_000
+"""Callbacks of the virtual loop after which a replay is given up. A turn of a thousand calls takes far fewer."""
 KEYS: Final = SigningKeys({"replay": bytes(32)}, "replay")
 """Not a secret: no token that is signed with it leaves the replay."""
 
 
 def replayed(document: ReplayDocument, card_of: CardOf, rules: DispatchRules | None = None) -> ReplayReport:
-    """Replay a turn and compare its outcomes. Must be called where no event loop runs. It never waits in real time.
+    """Replay a turn and compare its outcomes. Call it where no event loop runs. Waits take no real time.
 
     Args:
         document: the exported turn.
@@ -57,7 +61,9 @@ def replayed(document: ReplayDocument, card_of: CardOf, rules: DispatchRules | N
     """
     recording = Recording(recorded_of(document))
     claims = document.claims()
+    # Before anything runs: with another definition, differences would say nothing about the code.
     _refuse_missing(document, claims, card_of)
+    # Without settings, only the limits that the turn itself carries in its claims are known.
     today = rules or DispatchRules(BindingRules(claims.fan_out_cap, claims.max_dispatches), Vocabulary({}))
     replay = _in_virtual_time(document, recording, card_of, rules_of_replay(today, claims.fan_out_cap))
     differences, notes = compared(document.told, replay.joined)
@@ -72,6 +78,8 @@ def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: Ca
     async def play() -> Replayed:
         strays: list[str] = []
         tasks = OwnedTasks(lambda name, error: strays.append(f"{name} raised {type(error).__name__}"))
+        # Counted instead of random: two replays of one turn must make the same ids, or their traces could not be
+        # compared.
         ids = _CountedIds()
         grants = RecordedGrants(ids)
         runner = RecordedRunner(recording, grants)
@@ -90,6 +98,8 @@ def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: Ca
             rollouts=RolloutView,  # a replay binds no turn
             call_counts=_RecordedCallCounts(document.told),
         )
+        # The runner needs the operations, because a recorded attempt calls tools; the operations need the runner as a
+        # port.
         runner.operations = operations = assemble(rules, KEYS, ports, grants)
         try:
             return await replay_turn(document, recording, operations, KEYS, rules)
@@ -128,6 +138,8 @@ def cards_of(catalogue: Catalogue) -> CardOf:
 
 
 class _Clock:
+    """The wall clock of the replay: it begins at the time of the recorded turn, and advances with virtual time."""
+
     def __init__(self, loop: VirtualLoop, began: datetime) -> None:
         self._loop = loop
         self._began = began
@@ -160,13 +172,14 @@ class _StoreWithRecordedDelay(MemoryStore):
 
     async def append(self, drafts: Sequence[Draft]) -> None:
         wait = self._recording.durable_at(drafts) - self._loop.time()
+        # A store that confirms earlier than the recorded one would start attempts before their recorded answers exist.
         if wait > 0:
             await asyncio.sleep(wait)
         await super().append(drafts)
 
 
 class _RecordedCallCounts:
-    """Returns the daily allowance that the recorded outcomes imply: the number of calls that were not refused."""
+    """Returns how many calls the user's daily limit still allowed: as many as were not refused in the recording."""
 
     def __init__(self, told: Mapping[DispatchId, Sequence[CallOutcome]]) -> None:
         self._told = told
@@ -195,7 +208,7 @@ class _NoConnectors:
 
 
 class _SilentRecorder:
-    """A recorder that ignores everything."""
+    """Ignores every metric and event: a replay must not be counted as real work."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: None

@@ -1,4 +1,7 @@
-"""Builds all objects, yields the sidecar, and closes everything in reverse order, also if building fails half-way."""
+"""Starts one sidecar: builds its objects, opens its listeners and begins its background loops.
+
+Everything that was opened is closed in reverse order at the end, also if the start fails half-way.
+"""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -49,6 +52,7 @@ from sidecar.rpc.ops_http import OpsHttp, reserved
 from sidecar.settings import Settings, SettingsProblem
 
 LAST_TASKS_SECONDS: Final = 1.0
+"""Seconds that cancelled background tasks get at the end. A task that ignores its cancellation is then abandoned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,8 @@ class Sidecar:
         ops_address: the bound address, with the real port.
         set_health: sets the gRPC health of every listener: whether new turns are accepted.
         plugin_modules: distributions of installed plugins by their top-level module.
-        drain_lanes: ask the clients of session lanes to connect to another sidecar.
+        drain_lanes: functions that ask the clients of session lanes (long streams that carry many operations) to
+            connect to another sidecar.
     """
 
     settings: Settings
@@ -83,7 +88,7 @@ async def running_sidecar(
 
     Args:
         settings: of the process.
-        redactor: of the log; it learns every secret that is read.
+        redactor: removes secrets from the log; it learns every secret that is read.
         replaced: replacements that a test passes in.
 
     Raises:
@@ -92,7 +97,7 @@ async def running_sidecar(
         CannotListen: one of the addresses cannot be served.
     """
     async with AsyncExitStack() as opened:
-        healths: list[Health] = []
+        healths: list[Health] = []  # filled while the listeners open; readiness may change before
 
         async def set_health(serving: bool) -> None:
             for health in healths:
@@ -104,6 +109,7 @@ async def running_sidecar(
         place = opened.enter_context(reserved(settings.server.ops_address))  # a port in use is told before work begins
         record = await opened.enter_async_context(_record(parts))
         opened.push_async_callback(parts.tasks.close, LAST_TASKS_SECONDS)
+        # A stack of its own, because the exporters are created late and must be closed before the tasks are cancelled.
         ending = await opened.enter_async_context(AsyncExitStack())
         # Before any object is built that could log it: the redactor must know the secret first.
         boot_secret = _boot_secret(parts)
@@ -118,6 +124,7 @@ async def running_sidecar(
         ops = OpsHttp(pages(metrics, parts.readiness, parts.redactor), parts.defects.of_page)
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address, place))
         loops += await parts.telemetry.begin(ending)
+        # Loops begin only here: building may fail half-way, and a loop would use unfinished objects.
         _supervise(parts, [*loops, *((_name_of(run), run) for run in operations.loops)])
         sidecar = _sidecar_of(parts, operations, boot_secret, ops_address, set_health, plans)
         _log_addresses(sidecar)
@@ -146,8 +153,10 @@ def _parts(
     recorder = MeasuringRecorder(metrics, error_emit=settings.telemetry.error_emit)
     defects = DefectReports(recorder)
     tasks = OwnedTasks(defects.of_task)
+    # Readiness changes in synchronous code, but setting the gRPC health needs an await; hence a task for each change.
     readiness = Readiness(lambda ready: _spawned(tasks, set_health(ready)))
     readiness.section("dispatch_socket", lambda: str(settings.server.dispatch_socket))  # which sidecar answers
+    # Before plugins are loaded: an error of a plugin may quote its settings, which may contain passwords.
     for sections in plugin_sections(settings).values():
         redactor.learn_settings(dict(sections))
     telemetry = Telemetry(settings.telemetry, metrics, redactor)
@@ -184,6 +193,7 @@ async def _record(parts: Components) -> AsyncIterator[OpenRecord]:
         parts.readiness.section("record", record.show)
         parts.readiness.watch(record.attention)
         if record.lists is not None:
+            # A record in memory computes each list from its facts, so it has no rows that could lag behind.
             show_lists(parts.metrics, *record.lists)
         yield replace(record, loops=(*record.loops, *loops))
 
@@ -197,6 +207,7 @@ def _boot_secret(parts: Components) -> str:
         secret = read_or_make_secret(parts.settings.server.boot_secret_file)
     except SecretFileProblem as problem:
         raise SettingsProblem([f"server.boot_secret_file: {problem}"]) from None
+    # Callers send the secret in metadata, which an error message of gRPC may repeat.
     parts.redactor.learn([secret])
     return secret
 

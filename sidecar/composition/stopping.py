@@ -1,6 +1,6 @@
-"""The shutdown of the process: a stop signal, the drain, and the cut-off after the grace period.
+"""Shuts the sidecar down after a stop signal: refuses new turns, waits for running work, then stops what is left.
 
-Source: DESIGN section 12, reliability row 3.
+This is called the drain. The grace period limits it. Source: DESIGN section 12, reliability row 3.
 """
 
 import asyncio
@@ -25,7 +25,12 @@ Unhandled it would end the process without a drain.
 
 
 class StopSignals:
-    """Handles stop signals: the first starts the drain, the second ends its waiting."""
+    """Handles stop signals.
+
+    Attributes:
+        stop: set by the first signal; starts the drain.
+        hurry: set by the second signal; ends the waiting of the drain.
+    """
 
     def __init__(self) -> None:
         self.stop = asyncio.Event()
@@ -40,6 +45,7 @@ class StopSignals:
         """Catch the signals while the context is open."""
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
+            # A handler of the loop and not of `signal`: it runs between two callbacks, so it can set events safely.
             loop.add_signal_handler(number, self.received)
         try:
             yield
@@ -60,9 +66,11 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
     1. Health reports NOT_SERVING while calls are still accepted for the lame-duck time, so that clients switch first.
     2. New turns are refused with a retry hint.
     3. Running dispatches get the grace period, then parents get the margin to end their turns.
-    4. Dispatches that still run are stopped and recorded. Idle turns are left for other sidecars.
+    4. Dispatches that still run are stopped and recorded. Open turns in which nothing runs are left for other
+       sidecars.
 
-    The order matters: refusing turns before health changes would fail requests of clients that cannot know yet.
+    The order matters: if turns were refused before health changes, requests would fail of clients that cannot know
+    yet that they should use another sidecar.
 
     Args:
         sidecar: the running sidecar.
@@ -70,6 +78,7 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
     """
     log, server = StructuredLog("sidecar.stopping"), sidecar.settings.server
     waiting = _drain_of(sidecar)
+    # Readiness for probes over HTTP, then health for gRPC clients: both must say "no" before anything is refused.
     sidecar.readiness.block("stop", "a stop signal came")
     await sidecar.set_health(False)
     # Lanes first: their clients need time to open another lane, and this one still serves operations meanwhile.
@@ -77,12 +86,15 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
         drain_lanes()
     text = "a stop signal arrived; running dispatches may complete"
     log.info(names.DRAINING, text, **asdict(waiting.awaited()), grace_seconds=server.drain_grace.total_seconds())
+    # Load balancers and clients check health at intervals. Until they have noticed, new turns still arrive and are
+    # served.
     await _unless(hurry, server.lame_duck.total_seconds())
     sidecar.operations.binding.draining = True
     await waiting.wait(hurry, lambda awaited: log.info(names.DRAIN_WAITS, "the stop waits", **asdict(awaited)))
     # Outcomes of the stopped calls are recorded here. Their clients read them in the next step, before the listeners
     # close.
     left = await waiting.leave()
+    # Before the episode memory: clients wait for their answers, but no client waits for the memory.
     await _answered(sidecar)
     await _keep_history(sidecar)
     log.info(
@@ -105,7 +117,10 @@ def _drain_of(sidecar: Sidecar) -> Drain:
     rules = DrainRules(
         grace=settings.server.drain_grace.total_seconds(),
         margin=settings.server.drain_margin.total_seconds(),
+        # Twice, because an append that was just sent may use up one timeout before the append of the outcomes can
+        # begin.
         end_within=2 * settings.dispatch.record_timeout.total_seconds(),
+        # Other sidecars need two things to continue a turn: its record, and the key that signed its token.
         outlived=settings.record.database != "memory" and bool(settings.keys.files),
     )
     return Drain(rules, operations.turns, operations.end_turn, sidecar.in_flight.by_method, SystemClock())
@@ -117,6 +132,7 @@ async def _answered(sidecar: Sidecar) -> None:
     If the listener were closed before that, the answers would be lost.
     """
     with suppress(TimeoutError):
+        # A client that does not read its answer must not prevent the stop.
         async with asyncio.timeout(2 * sidecar.settings.dispatch.record_timeout.total_seconds()):
             await sidecar.in_flight.idle()
 
@@ -127,6 +143,7 @@ async def _keep_history(sidecar: Sidecar) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(2 * sidecar.settings.history.timeout.total_seconds()):
             await captures.idle()
+    # What is left is dropped here, so that no task writes to the memory after it is closed.
     captures.give_up()
 
 

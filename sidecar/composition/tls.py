@@ -1,6 +1,7 @@
-"""Certificates: those of the TCP listeners with mutual TLS, and those that the sidecar shows to others.
+"""Builds the TCP listeners with mutual TLS, and watches all certificates of the sidecar.
 
-The listeners have the same services as those on the sockets, for callers with a listed certificate.
+A TLS listener has the same services as the Unix socket of the same kind; its callers need a certificate that the
+settings list. The sidecar also has certificates for the connections that it opens itself.
 """
 
 import asyncio
@@ -32,6 +33,7 @@ from subagents_tls.servers import server_credentials
 from subagents_tls.validity import Validity, validity_of
 
 LOOK_SECONDS: Final = 30.0
+"""Seconds between two checks. Handshakes check the files as well, but an idle listener has none."""
 LISTENER_OF: Final[Mapping[CallerKind, str]] = {
     CallerKind.CONSUMER_AGENT: "dispatch",
     CallerKind.RUNNER_HOST: "agents",
@@ -52,11 +54,12 @@ def outgoing_files(settings: Settings, host: PluginHost) -> Mapping[str, TlsFile
         for name, section in sections.items():
             registered = host.registered.get((kind, name))
             if registered is not None and registered.distribution == BUILT_IN:
+                # These three settings have the same names in every built-in plugin.
                 ca, certificate, key = (
                     Path(section[each]) if section.get(each) else None
                     for each in ("ca_file", "client_certificate_file", "client_key_file")
                 )
-                with contextlib.suppress(TlsFilesProblem):  # half a pair: the plugin refuses it
+                with contextlib.suppress(TlsFilesProblem):  # a certificate without its key: the plugin refuses it
                     files = TlsFiles(ca_file=ca, certificate_file=certificate, key_file=key)
                     found.update({f"{SECTION[kind]}.{name}": files} if files.all else {})
     return found
@@ -97,14 +100,18 @@ def secure_plans(
                     connection_age=configured.connection_age,
                     bound=partial(bound.__setitem__, name),
                 ),
+                # Without the boot secret: it proves that a caller can read a file of this machine, which a remote
+                # caller cannot.
                 entrance=replace(
                     plan.entrance, boot_secret="", peers=peers_of(configured, name, parts.replaced.clock.now)
                 ),
             )
             for plan in plans
+            # Host groups are separated by file permissions, which do not exist on TCP.
             if plan.group is None and (name := LISTENER_OF.get(plan.entrance.callers, "")) in addresses
         ]
     for name, files in outgoing.items():
+        # Not read now: a certificate of one data service that is missing must not prevent the start.
         watch.follow_later(name, files)
     watch.show(parts.metrics, parts.readiness, bound)
     return secured, (("certificates", watch.run),)
@@ -112,6 +119,7 @@ def secure_plans(
 
 def _in_loop(anomaly: Callable[[str, str], None]) -> Callable[[str, str], None]:
     """Return a function that may be called in any thread: gRPC reads the files of the listeners in its own thread."""
+    # Captured here, because the returned function runs in threads that have no loop.
     loop = asyncio.get_running_loop()
 
     def report(name: str, detail: str) -> None:
@@ -136,7 +144,7 @@ class FollowedFiles(Struct):
     Attributes:
         watched: None: the files could not be read so far.
         problem: the reason why they could not be read.
-        warned: the version of the files for which an expiry was already reported.
+        warned: the number of the version of the files whose expiry was already reported.
     """
 
     files: TlsFiles
@@ -151,7 +159,7 @@ class FollowedFiles(Struct):
 
 
 class CertificateWatch:
-    """Watches certificates between handshakes, warns before they expire, and reports files that cannot be used.
+    """Watches certificate files also while there are no handshakes: warns before expiry, and reports unusable files.
 
     Args:
         clock: for the remaining validity.
@@ -192,6 +200,7 @@ class CertificateWatch:
         """Check once; warn once for each certificate that should have been renewed."""
         now = self._clock.now()
         for name, end in self._current():
+            # Each certificate is judged by its own life: one of a day needs a renewal earlier than one of a year.
             validity, watched = end.validity, end.watched
             if validity is None or watched is None or not validity.renewal_is_late(now):
                 continue
@@ -209,6 +218,7 @@ class CertificateWatch:
                     end.watched = WatchedFiles(end.files, partial(self._unusable, name), now=self._clock.now)
                     end.problem = ""
                 except TlsFilesProblem as problem:
+                    # Reported once for each reason, and not every 30 seconds.
                     if str(problem) != end.problem:
                         end.problem = str(problem)
                         self._unusable(name, end.problem)

@@ -60,6 +60,7 @@ def read_arguments(text: str, schema_text: str) -> dict[str, Any] | str:
 def argument_problem(schema_text: str, value: Any) -> str:
     """Return one line about the first problems of a value that does not fit its schema."""
     schema, known = _schema(schema_text)
+    # Lazily: a model can send thousands of problems, and only a few are shown.
     found = islice(validator_of(schema_text).iter_errors(value), PROBLEMS_AT_MOST)
     line = "; ".join(dict.fromkeys(_described(error, schema, known) for error in found))
     return line if len(line) <= LINE_AT_MOST else f"{line[:LINE_AT_MOST]}…"
@@ -88,6 +89,7 @@ def _described(error: ValidationProblem, schema: Mapping[str, Any], known: froze
     path = _path(error.instance_path, known)
     match error.kind.name:
         case "required":
+            # A required name comes from the schema, so it may be shown.
             name = str(error.kind.value)
             return f"`{path}.{name}` is missing" if path else f"`{name}` is missing"
         case "additionalProperties" | "unevaluatedProperties":
@@ -109,6 +111,7 @@ def _rule(error: ValidationProblem) -> str:
         return f"must be one of {_shown(said)[1:-1]}"
     if keyword in _LIMITS:
         return _LIMITS[keyword].format(_shown(said))
+    # Only if all alternatives failed at the same place: otherwise their rules would be about different values.
     if keyword in _CHOICES and all(each and each[0].instance_path == error.instance_path for each in said):
         return " or ".join(dict.fromkeys(_rule(each[0]) for each in said))
     return f"does not fit the rule {keyword} of the schema"
@@ -124,6 +127,7 @@ def _path(steps: Sequence[str | int], known: frozenset[str]) -> str:
         if isinstance(step, int):
             path += f"[{step}]"
         else:
+            # A name that the schema does not have was written by the model, and may repeat what the user said.
             path += f"{'.' if path else ''}{step if step in known else '*'}"
     return path
 

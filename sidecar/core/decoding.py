@@ -132,6 +132,7 @@ def from_base64url(text: str) -> bytes:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError as error:
         raise _refusal(error) from None
+    # Several texts decode to the same bytes (unused bits). One signature or token must have one spelling.
     if base64url(raw) != text:
         raise DecodeError("is base64 in another spelling")
     return raw

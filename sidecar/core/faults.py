@@ -44,6 +44,7 @@ class Fault(msgspec.Struct, frozen=True):
 
     def in_words(self) -> str:
         """Return the place and the error in a few words, e.g. `unix:/run/shop.sock (ENOENT)`."""
+        # The address first: it is what was tried, and a name in the configuration may be resolved elsewhere.
         place = self.address or self.target or "no address"
         return f"{place} ({self.errno})" if self.errno else place
 

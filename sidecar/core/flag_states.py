@@ -116,11 +116,13 @@ class FlagSnapshot(Struct, frozen=True):
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
         """Return the share of users for whom a flag is on, in basis points; 10,000 for any other flag."""
         report = self.fresh.get(self.routes.backend_of(vertical))
+        # An unreachable flag has no share; its value decides, and it admits no user.
         return EVERYBODY if report is None else report.shares.get(flag_name, EVERYBODY)
 
     def exists(self, flag_name: str, vertical: Vertical | None = None) -> bool:
         """Return whether the vertical's backend is known to have a flag, on or off; False if it never answered."""
         report = self.fresh.get(self.routes.backend_of(vertical))
+        # Not by `asked`: a name that was requested may be unknown to the backend.
         return report is not None and (flag_name in report.on or flag_name in report.off)
 
     def told_since(self, moment: float, vertical: Vertical | None = None) -> bool:
@@ -133,6 +135,7 @@ class FlagSnapshot(Struct, frozen=True):
         For audit events. Decisions use `value`, which considers the vertical. A backend may have fifty thousand flags
         that no definition mentions: sorting them for each step would stop the event loop for 50 ms.
         """
+        # Without flags that are on for a share: the audit names what applies to every user.
         on = [(report.on & among) - report.shares.keys() for report in self.fresh.values()]
         return tuple(sorted(frozenset().union(*on)))
 

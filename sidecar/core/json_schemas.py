@@ -50,6 +50,7 @@ def validator_of(schema_text: str) -> Validator:
     import jsonschema_rs  # noqa: PLC0415  many a start has no schema to compile
 
     schema = from_json(schema_text)
+    # Linear time: a pattern with backtracking could be made to run for minutes by what a sub-agent or a service sends.
     options = jsonschema_rs.RegexOptions()
     return cast(Validator, jsonschema_rs.validator_for(schema, offline=True, pattern_options=options))
 

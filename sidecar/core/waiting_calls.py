@@ -58,11 +58,13 @@ class WaitingCalls:
             begins_work: whether it binds a turn.
         """
         if waited is None:
+            # An unknown wait is no evidence, neither for nor against a queue.
             return begins_work and now < self._closed_until
         stands = False
         if waited > self._late:
             stands = self._stands(method, waited, now)
         else:
+            # Of this method only: each method has its own queue, and a call in time says nothing about the others.
             self._late_calls.pop(method, None)
         if begins_work:
             return (stands and waited > self._longest) or now < self._closed_until
@@ -77,4 +79,6 @@ class WaitingCalls:
         late.served.append(now)
         # Those that were served while this one waited were in the queue before it.
         long = len(late.served) == LONG_QUEUE and now - late.served[0] < waited
+        # Both conditions: a single pause of the event loop makes many calls late, but not for so long; a slow trickle
+        # is late for long, but is no queue.
         return long and now - late.since >= self._late

@@ -1,4 +1,4 @@
-"""Names of the metrics and events of RPCs, limits, calls, effects and costs; the rules of `names` apply."""
+"""Names of the metrics and log events of RPCs, limits, calls, effects and costs; the rules of `names.py` apply."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ Source: OpenTelemetry semantic conventions 1.45, RPC metrics.
 RPC_LABELS: Final = ("rpc_method", "rpc_response_status_code", "error_type", "carrier")
 """`package.Service/Method`; gRPC's code; the error's reason, empty if there is none; `rpc` or `lane`.
 
-With underscores: a rule that reads a label with a dot would hold under one spelling of the names only.
+The labels have underscores because Prometheus may replace dots in names; a rule with dots would then not match.
 """
 
 OTLP_ATTRIBUTES: Final = {
@@ -19,19 +19,19 @@ OTLP_ATTRIBUTES: Final = {
     "rpc_response_status_code": "rpc.response.status_code",
     "error_type": "error.type",
 }
-"""Those labels as the conventions name them; a collector is sent these."""
+"""The labels above with the names of OpenTelemetry's conventions, which a collector receives."""
 
 CALLS: Final = "sidecar.child.calls_total"
 """Calls and delegations that have their outcome, whether they ran or not. Counter; sub_agent_id, definition_id, arm (as
-of `CHILD_COST`), outcome, reason (a `CallFailure`, empty for a success). Those of an unknown tool name no sub-agent."""
+for `CHILD_COST`), outcome, reason (a `CallFailure`, empty for a success). A call of an unknown tool names none."""
 
 EFFECTS: Final = "sidecar.gateway.effects_total"
 """Tool calls that change something. Counter; sub_agent_id, tool_id, result (`done`, `refused`, `not_sent`, `unknown`;
-`repeated`: another attempt was given the answer of an earlier one). Any `unknown` is to be looked into."""
+`repeated`: another attempt got the answer of an earlier attempt). An operator must examine each `unknown`."""
 
 SCORES: Final = "sidecar.child.score"
-"""Scores of calls, 0 to 1. Histogram; sub_agent_id, arm (as of `CHILD_COST`), score (its name; the first 50 of a
-process, then `other`), source (`judge`, `user`, `rule`)."""
+"""Scores of calls, 0 to 1. Histogram; sub_agent_id, arm (as for `CHILD_COST`), score (its name; the first 50 names of
+a process, then `other`), source (`judge`, `user`, `rule`)."""
 
 EVALUATION_RESULT: Final = "gen_ai.evaluation.result"
 """A score was recorded. Source: OpenTelemetry semantic conventions for generative AI, event of that name."""
@@ -53,9 +53,9 @@ LIMITS: Final = (
     *("calls", "dispatches", "health_watches", "lane_operations", "lanes", "principal", "time_left", "turns"),
     *("verifications", "vertical", "wait", "watchers"),
 )
-"""Values of that label: concurrent calls of a listener, dispatches, watchers of health, operations of one lane, session
-lanes, dispatches of one user, time until the deadline, turns in which work runs, verifications, dispatches of one
-vertical, the wait of binds for their start, watchers of turns."""
+"""Values of the label `limit`: concurrent calls of a listener, dispatches, health watchers, operations of a lane,
+session lanes, dispatches of one user, time until the deadline, turns in which work runs, verifications of the record,
+dispatches of one vertical, the wait of binds for their start, watchers of turns."""
 
 VERTICAL_DISPATCHES: Final = "sidecar.dispatches_of_vertical"
 """Dispatches that call sub-agents of a vertical. Gauge; vertical."""

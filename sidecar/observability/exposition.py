@@ -1,6 +1,6 @@
-"""Writes the metrics in the Prometheus format.
+"""Writes the metrics in the Prometheus format, for `/metrics`.
 
-Import this after the sidecar listens, because the library takes longer to load than the rest of the start.
+Import this module after the sidecar listens, because its library takes longer to load than the rest of the start.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,8 +24,10 @@ def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
 
     Args:
         metrics: everything that is counted.
-        accept: the scraper's `Accept` header: the text or the OpenMetrics format, with dots in names if it can.
+        accept: the scraper's `Accept` header. It selects the text or the OpenMetrics format, and whether names may
+            contain dots.
     """
+    # A registry for each page: the global one of the library would also show metrics that other libraries register.
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(metrics))
     encode, content_type = choose_encoder(accept)
@@ -66,6 +68,8 @@ class _Collector(Collector):
         for metric in self._metrics:
             if isinstance(metric, Counter):
                 counter = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+                # A copy, because the page is written in the loop that counts; sorted, so that two pages can be compared
+                # line by line.
                 for key, count in sorted(metric.series.items()):
                     counter.add_metric(key, count)
                 yield counter
@@ -73,10 +77,13 @@ class _Collector(Collector):
                 histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
                 for key, buckets in sorted(metric.series.items()):
                     ends = [*map(str, metric.bounds), "+Inf"]
+                    # Prometheus wants cumulative buckets; the counters are kept per bucket, which costs one addition
+                    # for each value.
                     rising = list(zip(ends, map(float, accumulate(buckets.counts)), strict=True))
                     histogram.add_metric(key, rising, buckets.total)
                 yield histogram
             else:
+                # The library appends `_total` to counters, and removes it first if the name has it.
                 family = CounterMetricFamily if metric.rises else GaugeMetricFamily
                 shown = family(metric.name, metric.help, labels=metric.labels)
                 for key, value in sorted(metric.read().items()):

@@ -1,8 +1,7 @@
 """Limits the warnings and errors of one kind in the log: the first lines of a period are written, others are counted.
 
-One mechanism serves the whole process, libraries included. When the period of a kind is over, one line has the number
-of omitted lines. Info lines are never limited, and neither are lines that no level silences: they do not pass through
-here.
+One mechanism serves the whole process, libraries included. When the period of a kind is over, one line says how many
+lines were omitted. Info lines are never limited. Lines of the logger `ALWAYS` do not pass through this module.
 """
 
 import logging
@@ -19,7 +18,7 @@ from sidecar.observability import names
 MOST_LINES: Final = 20
 """The most lines of one kind in one period."""
 PERIOD: Final = 60.0
-"""Seconds, which begin with the first line of a kind."""
+"""Length of a period in seconds. It begins with the first line of a kind."""
 MOST_KINDS: Final = 500
 """The most kinds with their own limit at a time. Further kinds share one limit."""
 OTHER: Final = "other"
@@ -29,7 +28,7 @@ class Kind(Struct, frozen=True):
     """The kind of lines that share a limit.
 
     Attributes:
-        told_by: distinguishes lines of one event: `kind` or `cause`, otherwise the text.
+        told_by: distinguishes lines of one event: the field `kind` or `cause`, or else the text.
     """
 
     logger: str
@@ -39,13 +38,15 @@ class Kind(Struct, frozen=True):
 
 
 class _Period(Struct):
+    """The lines of one kind since `until` minus `PERIOD`: written (`passed`) and omitted (`left_out`)."""
+
     until: float
     passed: int = 0
     left_out: int = 0
 
 
 class LineLimit:
-    """Decides which lines are written. Several threads use it.
+    """Decides which lines are written. Several threads may use it at the same time.
 
     Attributes:
         left_out: the number of lines that were not written since the start.
@@ -68,6 +69,8 @@ class LineLimit:
         kind, now = _kind_of(record), self._now()
         with self._lock:
             if kind not in self._periods and len(self._periods) >= MOST_KINDS:
+                # Bounded, because the text of a library's message may differ in each line, and each would be a kind of
+                # its own.
                 kind = Kind("", record.levelno, OTHER, OTHER)
             period = self._periods.get(kind)
             if period is None or now >= period.until:
@@ -92,6 +95,8 @@ class LineLimit:
         with self._lock:
             for kind in [kind for kind, each in self._periods.items() if at_the_end or now >= each.until]:
                 self._end(kind)
+            # Taken out under the lock and yielded without it: the consumer formats lines, and callers that log must not
+            # wait.
             over, self._over = self._over, Counter()
         for kind, count in over.items():
             yield _summary(kind, count)
@@ -104,6 +109,7 @@ class LineLimit:
 
 def _kind_of(record: logging.LogRecord) -> Kind:
     fields: dict[str, Any] = getattr(record, "fields", {})
+    # The message before its arguments are inserted: lines that differ only in an id are one kind.
     told_by = str(fields.get("kind") or fields.get("cause") or record.msg)
     if record.exc_info and record.exc_info[0] is not None:
         told_by = f"{told_by} {record.exc_info[0].__name__}"

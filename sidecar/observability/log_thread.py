@@ -1,7 +1,8 @@
 """Passes log records to a thread that writes them: all lines of ten milliseconds cost one wake-up and one write.
 
-The first line after a pause wakes the thread. As long as several lines arrive in each period, the thread polls and
-needs no wake-up; an error ends the period immediately. A process that is killed loses the lines of the last period.
+The first line after a pause wakes the thread. As long as several lines arrive in each period of ten milliseconds, the
+thread polls and needs no wake-up; an error ends the period immediately. A process that is killed loses the lines of
+the last period.
 """
 
 import logging
@@ -14,6 +15,7 @@ from sidecar.observability.log_limits import LineLimit
 from sidecar.operations.turn.state.trace_context import LOGGED
 
 LINES_WAITING: Final = 10_000
+"""The most queued lines. Further lines are dropped and counted, so that a blocked output cannot exhaust the memory."""
 LINES_AT_ONCE: Final = 500
 """The most lines of one write."""
 GATHER: Final = 0.01
@@ -26,8 +28,8 @@ class LossyQueue(logging.Handler):
     """Queues records for the writing thread; counts those without room, and those above the limit of their kind.
 
     Attributes:
-        news: set while the thread polls, or is about to.
-        urgent: set by records that must not wait: errors, lines that other processes wait for, and the end.
+        news: set while the thread polls, or will poll next.
+        urgent: set by records that must not wait (errors, and lines that other processes wait for), and by the end.
 
     Args:
         always: name of the logger without limits.
@@ -53,10 +55,12 @@ class LossyQueue(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Queue the record without waiting and without formatting it, which would block the loop."""
+        # Drops the newest line and keeps the oldest: those show how the trouble began.
         if len(self.waiting) >= self._most:
             self.lost += 1
             return
         if not hasattr(record, "of_trace"):  # a line of a library
+            # Read here: the writing thread has no context of the task that logs.
             record.of_trace = LOGGED.get()
         self.waiting.append(record)
         if getattr(record, "prompt", record.levelno >= logging.ERROR):
@@ -87,10 +91,12 @@ class LogThread:
 
     def stop(self) -> None:
         """Write all queued lines and the summaries of the limit, and end."""
+        # Before the events are set: the thread must see the flag when it wakes.
         self._stopped = True
         self._front.urgent.set()
         self._front.news.set()
         self._thread.join()
+        # After `join`, only this thread reads the queue; lines that others still add are written, too.
         while self._front.waiting:
             self._write(self._taken())
         self._write(self._front.limit.summaries(at_the_end=True))
@@ -98,8 +104,10 @@ class LogThread:
     def _run(self) -> None:
         front, busy = self._front, False
         while not self._stopped:
+            # The wait ends without news when the summary of a limit is due.
             if (busy or front.news.wait(front.limit.due_in())) and front.urgent.wait(GATHER):
                 front.urgent.clear()
+            # After the pause: how many lines arrived in it tells whether polling is worth it.
             busy = len(front.waiting) > FEW
             if not busy:
                 front.news.clear()  # cleared before the queue is read: a later record sets it again
@@ -130,5 +138,6 @@ class LogThread:
         except OSError:
             return len(lines)
         except ValueError:
+            # One by one, so that a single bad line does not cost the others.
             return 1 if len(lines) == 1 else sum(self._refused([line]) for line in lines)
         return 0

@@ -1,7 +1,7 @@
-"""Structured logging: one line per event on standard error, text for people or JSON for machines.
+"""Structured logging: one line per event on standard error, as text for people or JSON for machines.
 
-The event loop only puts records into a bounded queue; a thread writes them. If the reader stops reading, lines are
-lost and counted, but no turn is affected.
+The event loop only puts records into a bounded queue; a thread writes them. If the reader of standard error stops
+reading, lines are dropped and counted, but no turn is affected.
 """
 
 import json
@@ -18,11 +18,11 @@ from sidecar.observability.redaction import Redactor
 from sidecar.operations.turn.state.trace_context import LOGGED, NO_TRACE, TraceContext
 
 LONGEST_LINE: Final = 64 * 1024
-"""The most characters of a line."""
+"""The most characters of a line. Log collectors split longer lines, which breaks JSON."""
 CHATTY: Final = ("httpx", "httpcore", "hpack", "asyncio")
 """Libraries whose INFO lines would repeat the sidecar's lines, with addresses in them."""
 ALWAYS: Final = "sidecar.always"
-"""Logger without level and limit, for routing decisions and security incidents."""
+"""A logger whose lines no level silences and no limit omits: routing decisions and security incidents."""
 
 
 class StructuredLog:
@@ -61,6 +61,7 @@ class StructuredLog:
         *,
         prompt: bool = False,
     ) -> None:
+        # Before the record is made: most calls are silenced by the level in tests and in quiet deployments.
         if self._logger.isEnabledFor(level):
             raised = None if error is None else (type(error), error, error.__traceback__)
             # Not through `Logger.log`, which searches the stack for file and line; our lines do not contain them.
@@ -80,6 +81,7 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line. In text format, a traceback follows on further lines."""
+        # The whole line and not single fields: a secret may be part of a text, a field or a traceback.
         line = self._redactor.clean(self._write(record))
         return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
 
@@ -91,9 +93,9 @@ def logging_to(out: TextIO, kind: Literal["text", "json"], level: str, redactor:
     thread = LogThread(front, out, LineFormatter(kind, redactor).format)
     root, always = logging.getLogger(), logging.getLogger(ALWAYS)
     before = (root.level, root.handlers[:], logging.raiseExceptions)
-    logging.raiseExceptions = (
-        False  # otherwise `logging` would print a traceback for each line to a closed standard error
-    )
+    # Otherwise `logging` would print a traceback for each line that it cannot write to a closed standard error.
+    logging.raiseExceptions = False
+    # The only handler, so that no other handler blocks the loop by writing itself.
     root.handlers[:] = [front]
     root.setLevel(level.upper())
     always.setLevel(logging.INFO)
@@ -130,6 +132,7 @@ def _as_text(record: logging.LogRecord) -> str:
     when = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
     fields = "".join(f" {name}={_short(value)}" for name, value in _fields(record).items())
     event = getattr(record, "event", record.name)
+    # A message may quote text of a user: a line break in it would look like another line of the log.
     message = "".join(sign if sign.isprintable() else " " for sign in record.getMessage())
     line = f"{when} {record.levelname:<7} {event}: {message}{fields}"
     if record.exc_info:

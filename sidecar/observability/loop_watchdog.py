@@ -1,9 +1,9 @@
 """Reports a blocked event loop, and names the plugin that blocks it.
 
-One blocking call stops every turn of every vertical, and the loop itself cannot report it. A thread therefore sends a
-request to the loop, and reads the loop's stack if no answer arrives in time. The thread cannot end the call, because
-Python has no safe way to do that. C code that holds the interpreter lock delays the report until the lock is released.
-Source: issue "Trust", section 2.
+One blocking call stops all turns, and the loop itself cannot report it. A thread therefore sends a request to the loop
+at intervals, and reads the stack of the loop's thread if no answer arrives in time. The watchdog cannot end the call,
+because Python has no safe way to do that. C code that holds the interpreter lock delays the report until it releases
+the lock. Source: issue "Trust", section 2.
 """
 
 import sys
@@ -23,7 +23,7 @@ PATIENCE: Final = 0.25
 
 
 class LoopObserver(Protocol):
-    """Receives reports about the loop; must not raise."""
+    """Receives reports about the loop. Its methods must not raise."""
 
     def answered(self, seconds: float) -> None:
         """Receive the time that the loop took for an answer. Called in the loop."""
@@ -59,6 +59,7 @@ class LoopWatchdog:
         self._plugins = plugins
         self._every = every
         self._patience = patience
+        # The thread whose stack is read later; hence this object must be created in the loop's thread.
         self._of_loop = get_ident()
         self._stopped = Event()
         self._thread = Thread(target=self._run, name="loop-watchdog", daemon=True)
@@ -71,17 +72,20 @@ class LoopWatchdog:
             yield
         finally:
             self._stopped.set()
+            # Waits for one interval at most, because each wait of the thread is that short.
             self._thread.join()
 
     def _run(self) -> None:
         while not self._stopped.wait(self._every):
             asked, answer = time.monotonic(), Event()
+            # The loop is closed: there is nothing left to watch.
             if not self._in_loop(self._answer, asked, answer):
                 return
             if not answer.wait(self._patience):
                 self._hold_up(asked, answer)
 
     def _answer(self, asked: float, answer: Event) -> None:
+        # Before the observer is called: the time that it takes is not part of the answer.
         answer.set()
         self._observer.answered(time.monotonic() - asked)
 
@@ -90,6 +94,7 @@ class LoopWatchdog:
         holder = holder_of(sys._current_frames().get(self._of_loop), self._plugins)  # noqa: SLF001  the documented way
         if answer.is_set():
             return  # the call ended before the stack was read; the stack would show, and blame, later code
+        # Before the wait for the end: a call that never ends must be reported, too.
         self._observer.held_up(holder)
         while not answer.wait(self._every):
             if self._stopped.is_set():

@@ -1,7 +1,7 @@
-"""Counters and histograms as plain integers: counting needs no call of a library, no lock and no export.
+"""Counters, histograms and gauges of the process, kept as plain numbers.
 
-An event costs a dict look-up and an addition. `exposition.py` formats the values when a scraper requests them. Only one
-event loop may use these objects.
+Counting an event costs a dict look-up and an addition: no call of a library, and no lock. Only the event loop's thread
+may therefore use these objects. `exposition.py` formats the values when Prometheus requests them.
 """
 
 from bisect import bisect_left
@@ -13,12 +13,13 @@ from msgspec import Struct, field
 MOST_SERIES: Final = 2000
 """The most label sets of one metric. Further ones share a series, so that no caller can exhaust the memory."""
 OTHER: Final = "other"
+"""The value of each label in the series that all further label sets share."""
 
 Labels = tuple[str, ...]
 
 
 class Counter(Struct):
-    """A value that only rises. `labels` names the parts of each key."""
+    """A value that only rises. `labels` names the parts of each key of `series`."""
 
     name: str
     help: str
@@ -26,7 +27,7 @@ class Counter(Struct):
     series: dict[Labels, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Be there at 0 from the start, where there is only one series."""
+        """Begin at 0 if there are no labels: a series that appears with 1 has no increase in Prometheus."""
         if not self.labels:
             self.series[()] = 0
 
@@ -34,6 +35,7 @@ class Counter(Struct):
         """Add to the counter."""
         series = self.series
         if key not in series:
+            # Only for a new key, so that the usual case is one look-up.
             key = bounded(series, key)
             series.setdefault(key, 0)
         series[key] += by
@@ -56,18 +58,19 @@ class Histogram(Struct):
     series: dict[Labels, Buckets] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Be there at 0 from the start, where there is only one series."""
+        """Begin at 0 if there are no labels, as a counter does."""
         if not self.labels:
             self._begin(())
 
     def observe(self, value: float, *key: str) -> None:
         """Count one value."""
+        # `or` is safe: a `Buckets` is never false.
         buckets = self.series.get(key) or self._begin(bounded(self.series, key))
         buckets.counts[bisect_left(self.bounds, value)] += 1
         buckets.total += value
 
     def know(self, *key: str) -> None:
-        """Create a series at 0."""
+        """Create a series at 0, so that its first value is a visible rise."""
         if key not in self.series:
             self._begin(bounded(self.series, key))
 
@@ -76,7 +79,7 @@ class Histogram(Struct):
 
 
 class Gauge(Struct, frozen=True):
-    """A value that is read at each scrape. `rises`: a counter that another object counts."""
+    """A value that is read at each scrape. If `rises`, it is a counter that another object counts."""
 
     name: str
     help: str
@@ -115,6 +118,7 @@ class Metrics:
         self, name: str, help_text: str, read: Callable[[], Mapping[Labels, float]], *labels: str
     ) -> None:
         """Add a counter for each label set; another object counts them."""
+        # A counter in the output, although it is read like a gauge.
         self._keep(Gauge(name, help_text, read, labels, rises=True))
 
     def total(self, name: str) -> float:

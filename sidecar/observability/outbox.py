@@ -1,4 +1,4 @@
-"""Telemetry for a collector: bounded queues, and one thread that empties them.
+"""Queues telemetry for a collector: bounded queues, and one thread that empties them.
 
 The event loop only appends. Telemetry that a slow or dead collector does not accept is lost and counted; no turn is
 affected.
@@ -11,6 +11,7 @@ from enum import StrEnum, unique
 from typing import Any, Final
 
 BATCH: Final = 512
+"""The most items of one request to the collector. A full batch wakes the thread before its interval is over."""
 
 
 @unique
@@ -47,12 +48,14 @@ class Outbox:
             self._refused[signal] += 1
             return
         waiting.append(item)
+        # Equal and not greater: the thread is woken once, and not by each further item.
         if len(waiting) == BATCH:
             self.news.set()
 
     def take(self, signal: Signal) -> Sequence[Any]:
         """Return the next batch; empty if the queue is empty. Only for the thread."""
         waiting = self._waiting[signal]
+        # `popleft` and `append` of a deque are atomic, so loop and thread need no lock.
         return [waiting.popleft() for _ in range(min(BATCH, len(waiting)))]
 
     def failed(self, signal: Signal, count: int) -> None:
@@ -102,9 +105,8 @@ class OutboxWorker:
         while True:
             self._outbox.news.wait(self._interval)
             self._outbox.news.clear()
-            closing = (
-                self._closing
-            )  # read before the round, so that the last round includes every item that was queued before the end
+            # Read before the round, so that the last round includes every item that was queued before the end.
+            closing = self._closing
             for signal in self._ship:
                 self._round(signal)
             if closing:
@@ -118,7 +120,9 @@ class OutboxWorker:
             except Exception:  # noqa: BLE001  foreign code may raise anything; one bad item must not end the thread
                 taken = False
             if not taken:
+                # Not queued again: a collector that is away for long would fill the memory with old data.
                 self._outbox.failed(signal, len(batch))
+            # Reported on a change only, or each round would write a line.
             if taken is not self._in_contact:
                 self._in_contact = taken
                 self._on_contact(taken)

@@ -1,4 +1,4 @@
-"""Whether the process accepts new turns, and the details that operators need."""
+"""Decides whether the process accepts new turns, and collects the details that operators read on `/readyz`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from sidecar.observability.logging import StructuredLog
 
 
 class Readiness:
-    """Ready while there is no reason against it.
+    """Holds the reasons against readiness; the process is ready while there is none.
 
     Args:
         on_change: called with the new state after each change; must not raise or block.
@@ -16,6 +16,7 @@ class Readiness:
 
     def __init__(self, on_change: Callable[[bool], None]) -> None:
         self._on_change = on_change
+        # Not ready from the beginning: health is asked as soon as the first listener opens.
         self._against: dict[str, str] = {"start": "still starting"}
         self._sections: dict[str, Callable[[], Any]] = {}
         self._concerns: list[Callable[[], Iterable[str]]] = []
@@ -58,10 +59,12 @@ class Readiness:
 
     def detail(self) -> dict[str, Any]:
         """Return all details for `/readyz`."""
+        # Read at each request and not kept: a section shows the present state, or it would mislead in an incident.
         shown = {"ready": self.ready, "against": self.against, "attention": self.attention}
         return shown | {name: read() for name, read in self._sections.items()}
 
     def _tell(self, before: bool) -> None:
+        # Only changes are told: a second reason against readiness is no news for health.
         if before != self.ready:
             text = "new turns are taken" if self.ready else "no new turns are taken"
             self._log.info(names.READY_CHANGED, text, **self.against)

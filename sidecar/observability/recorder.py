@@ -1,4 +1,4 @@
-"""The port `Recorder`: counts and logs reports of operations."""
+"""Implements the interface `Recorder`: counts and logs what operations report about turns, calls and data services."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -25,15 +25,15 @@ INCIDENT_WORDS: Final[Mapping[str, str]] = {
         "no principal in the envelope: is this an envelope at all? No user is confirmed, so it was withheld"
     )
 }
-"""By `WithholdReason`, as plain strings: an import of the envelopes would slow down every start."""
+"""Log texts by `WithholdReason`. Its values are repeated as strings: importing it would slow down every start."""
 FAST: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Bounds in seconds for the sidecar's own work: half a millisecond to a second."""
 SLOW: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 90.0, 120.0)
 """Bounds in seconds for the work of models and data services: ten milliseconds to two minutes."""
-FEW: Final = (0.0, 1.0, 2.0)
-SUB_AGENTS: Final = tuple(float(number) for number in range(11))
+FEW: Final = (0.0, 1.0, 2.0)  # nearly all turns call none, one or two sub-agents
+SUB_AGENTS: Final = tuple(float(number) for number in range(11))  # exact up to ten; larger caps are rare
 TURNS: Final = (1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 50.0, 100.0)
-TOKENS: Final = (250.0, 500.0, 1e3, 2e3, 4e3, 8e3, 16e3, 32e3, 64e3, 128e3)
+TOKENS: Final = (250.0, 500.0, 1e3, 2e3, 4e3, 8e3, 16e3, 32e3, 64e3, 128e3)  # doubling, to a large context window
 FAN_OUTS: Final = ("none", "one", "several")
 ALERTING: Final = (
     *("breaker_opened", "attempt_quarantined", "outcome_unrecorded"),
@@ -43,9 +43,9 @@ ALERTING: Final = (
 )
 """Anomalies with alert rules. Their series begin at 0 at the start, so that the first anomaly is a visible rise."""
 UNKNOWN_TYPES: Final = 1000
-"""The most pairs of slot and type with a warning. Further ones are only counted."""
+"""The most pairs of slot and event type that get a warning. Further pairs are only counted: hosts choose the types."""
 BEGINNINGS: Final = 1000
-"""The most stored beginnings of prompts. Providers drop cached beginnings within minutes to hours."""
+"""The most remembered prompt beginnings. Providers, too, drop cached ones after minutes to hours."""
 NO_TYPE: Final = "progress in prose, not a typed identifier"
 REPORTS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
@@ -78,7 +78,7 @@ class MeasuringRecorder(ScoreReports):
         self._principal = metrics.counter(names.PRINCIPAL_MISMATCH, "Envelopes for another user.", "consumer")
         self._version = metrics.counter(names.VERSION_MISMATCH, "Payloads of another major version.", "consumer")
         for alerting in (self._principal, self._version):
-            alerting.add(names.CONSUMER, by=0)
+            alerting.add(names.CONSUMER, by=0)  # so that the first one is a rise from 0, and alerts
         self._incidents = metrics.counter(
             names.SECURITY_INCIDENTS, "Responses that may belong to another user.", "reason"
         )
@@ -153,7 +153,7 @@ class MeasuringRecorder(ScoreReports):
         self._child_seconds.observe(seconds, slot, outcome)
         if axis:
             self._child_failures.add(slot, str(int(axis)))
-            self._emit_error(slot, int(axis), is_final=True)
+            self._emit_error(slot, int(axis), is_final=True)  # no further attempt follows
 
     def call_settled(self, slot: str, definition_id: str, arm: str, outcome: str, reason: str) -> None:
         """Count one call by its definition, outcome and reason."""
@@ -195,7 +195,7 @@ class MeasuringRecorder(ScoreReports):
         self._offered.observe(estimated_tokens)
         self._prefixes.add("repeated" if beginning in self._beginnings else "new")
         self._beginnings[beginning] = None
-        self._beginnings.move_to_end(beginning)
+        self._beginnings.move_to_end(beginning)  # a provider's cache is extended by each use, too
         if len(self._beginnings) > BEGINNINGS:
             self._beginnings.popitem(last=False)
 
@@ -225,7 +225,7 @@ class MeasuringRecorder(ScoreReports):
         if len(ran) > 1:
             self._fan_out_calls.add("succeeded", by=succeeded)
             self._fan_out_calls.add("not_succeeded", by=len(ran) - succeeded)
-            self._partial.add(by=int(0 < succeeded < len(ran)))
+            self._partial.add(by=int(0 < succeeded < len(ran)))  # adds 0 otherwise: no branch, no other series
         self._time_of_turn(record, distinct, [call.started_at for call in ran if call.started_at is not None])
         self._failsafes.add(by=len([None for report in fields["intents"] if report["failsafe"]]))
         self._always.info(names.ROUTING_DECISION, "the turn has ended", **fields)
@@ -240,7 +240,7 @@ class MeasuringRecorder(ScoreReports):
         self._routing_seconds.observe(
             (min(starts) - record.bound_at).total_seconds(), "needed" if switched else "not_needed"
         )
-        if record.close_reason == ENDED:
+        if record.close_reason == ENDED:  # any other end was not composed by a model
             last = max([call.settled_at for call in record.calls])
             self._composing.observe((record.ended_at - last).total_seconds())
 

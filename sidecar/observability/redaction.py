@@ -1,4 +1,4 @@
-"""Redacts known secrets and tokens. Every line that the process writes passes through here.
+"""Redacts secrets and tokens in texts. Every log line, readiness page and exported event passes through this module.
 
 Source: reliability row 59.
 """
@@ -23,10 +23,12 @@ HEADERS: Final = re.compile(
     r"[^\s'\",)}\]]{6,}"
 )
 """gRPC metadata in the notations of logs and libraries: `name: value`, `('name', b'value')`."""
+# HTTP credentials, which a client library may quote in an error.
 BEARER: Final = re.compile(r"(?i)(authorization['\":=\s]+(?:[a-z]+\s+)?|bearer\s+)[^\s'\",}]{6,}")
 MAY_HOLD_TOKENS: Final = re.compile(r"\.[A-Za-z0-9_-]{16}")
 """A cheap test before `TOKENS`: every token has a long part after a dot, and few other lines have one. The test takes a
 hundredth of the time of `TOKENS`."""
+# Plugins name their settings themselves, so a secret can only be recognised by a telling name.
 SECRET_NAME: Final = re.compile(r"(?i)secret|token|password|passwd|credential|api_?key|private_?key")
 
 
@@ -40,6 +42,7 @@ class Redactor:
     def learn(self, secrets: Iterable[str]) -> None:
         """Redact these secrets from now on."""
         self._secrets.update(secret for secret in secrets if len(secret) >= SHORTEST)
+        # If one secret is a part of another, the longer one must be replaced first, or its rest would stay.
         longest_first = sorted(self._secrets, key=lambda secret: (-len(secret), secret))
         self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 

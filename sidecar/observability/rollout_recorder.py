@@ -1,4 +1,7 @@
-"""The port `RolloutRecorder`: counts reports of rollouts. The audit itself goes to its sinks."""
+"""Implements the interface `RolloutRecorder`: counts and logs what operations report about rollouts.
+
+Audit events are not written here; audit sinks receive them.
+"""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,11 +18,16 @@ from sidecar.observability.metrics import Labels, Metrics
 from sidecar.operations.process.rollout_assembly import RolloutOperations
 
 ROLLBACK_BOUNDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-"""Seconds, from a bind that follows immediately to twice the budget of 5 minutes. Source: PF1-NFR-2."""
+"""Seconds from a rollback to the first bind that uses it: from an immediate bind to twice the allowed 5 minutes.
 
+Source: PF1-NFR-2.
+"""
 
 GATES: Final = ("pre_merge", "pre_ramp", "pre_full")
-"""The platform's gates. The series of a gate that a policy adds begins with its first refusal."""
+"""The gates of the platform (external checks before a step). Their series begin at 0.
+
+The series of a gate that a lifecycle policy adds begins with its first refusal.
+"""
 
 
 class MeasuringRolloutRecorder:
@@ -43,6 +51,7 @@ class MeasuringRolloutRecorder:
         )
         self._gates = metrics.counter(rollout_names.GATES_FAILED, "Gates that said no.", "subagent_id", "milestone")
         self._kills = metrics.counter(rollout_names.KILL_SWITCHES_FIRED, "Kills on record.", "subagent_id")
+        # The only histogram here: the requirements limit the time of a rollback.
         self._rollbacks = metrics.histogram(
             rollout_names.ROLLBACK_SECONDS,
             "From the request to the bind that shows it.",
@@ -64,6 +73,7 @@ class MeasuringRolloutRecorder:
             fields = {"definition_id": each.definition_id, "slot": each.slot}
             digests = {"serving": each.serving, "loaded": each.loaded}
             self._log.warning(names.DEFINITION_CHANGED_MAJOR, _major(each), **fields, **digests)
+        # A warning only if an operator has something to do.
         if not waiting:
             self._log.info(names.DEFINITIONS_ON_RECORD, "binds follow the definitions", version=version, waiting=[])
             return
@@ -81,6 +91,7 @@ class MeasuringRolloutRecorder:
 
     def known(self, definition_id: str) -> None:
         """Create the counters for alerts at 0: kills, failed gates, rollbacks."""
+        # Alerts compare a counter with its earlier value, so the first kill must not be the first value.
         self._kills.add(definition_id, by=0)
         for gate in GATES:
             self._gates.add(definition_id, gate, by=0)
@@ -104,7 +115,7 @@ class MeasuringRolloutRecorder:
 
 
 def _major(each: MajorChange) -> str:
-    """Log what serves after a major change in place, and how the new content can."""
+    """Return a text that says which card still serves after a major change, and how the new card can be served."""
     new = each.loaded.rpartition(":")[2][:8]
     return (
         f"{each.definition_id} (slot {each.slot}) changed in a major way (model, tools or prompt blocks): the recorded "
@@ -114,7 +125,7 @@ def _major(each: MajorChange) -> str:
 
 
 def _unflagged(each: PendingPromotion) -> str:
-    """Return the advice how a new definition without a flag can be served."""
+    """Return advice: how a new definition whose entry names no flag can be served."""
     name, why = each.definition_id, "--reason …"
     return (
         f"{name} (slot {each.slot}) is new and its entry names no flag: it serves no user, and no step can promote it. "
@@ -125,7 +136,7 @@ def _unflagged(each: PendingPromotion) -> str:
 
 
 class ShownGauge(Struct, frozen=True):
-    """Current values that are read at each scrape. `labels` name the parts of each key."""
+    """A gauge whose values are read at each scrape. `labels` names the parts of each key."""
 
     name: str
     help: str

@@ -1,4 +1,7 @@
-"""The routing decision as a flat object for the log. Source: PC2-FR-15, REQUIREMENTS 6.8, DESIGN section 11."""
+"""Converts the routing decision of a turn (candidates, calls, outcomes) to fields of one log line.
+
+Source: PC2-FR-15, REQUIREMENTS 6.8, DESIGN section 11.
+"""
 
 from typing import Any
 
@@ -67,6 +70,7 @@ def _calls(record: RoutingRecord) -> list[dict[str, Any]]:
             "settled_at": each.settled_at.isoformat(),
             "attempts": each.attempts,
             "status_events": each.status_events,
+            # Only calls that used tokens have an arm: costs are compared between arms, and other calls cost nothing.
             "arm": None if each.usage is None else record.arm_of(each.sub_agent_id),
             "input_tokens": None if each.usage is None else each.usage.input_tokens,
             "output_tokens": None if each.usage is None else each.usage.output_tokens,

@@ -1,6 +1,6 @@
-"""The port `Tracing`: spans by OpenTelemetry's GenAI conventions, created for sampled traces only.
+"""Implements the interface `Tracing`: spans with OpenTelemetry's GenAI conventions, created for sampled traces only.
 
-Import this after the sidecar listens: OpenTelemetry takes longer to load than everything else that the start needs.
+Import this module after the sidecar listens: OpenTelemetry takes longer to load than all else that the start needs.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,11 +33,12 @@ Clean = Callable[[str], str]
 
 
 class RecordedSpan:
-    """A span as the ports define it."""
+    """A span with the methods that operations use."""
 
     def __init__(self, span: Span, tracestate: str, clean: Clean) -> None:
         self._span = span
         self._clean = clean
+        # Given to the runner host, so that its spans become children of this one.
         self.context = TraceContext(traceparent_of(span), tracestate)
 
     def enter(self) -> None:
@@ -99,6 +100,7 @@ class SampledSpans:
 
     def dispatch(self, given: TraceContext, request: DispatchRequest, claims: SurfaceClaims) -> DispatchSpan | None:
         """Begin `invoke_workflow dispatch`."""
+        # The decision of the client is followed, so that a trace is complete or absent.
         if not (given.sampled if given.traceparent else self._chance() < self._ratio):
             return None
         attributes = {
@@ -141,6 +143,7 @@ class SampledSpans:
         """Begin `execute_tool <tool>`."""
         parent = child.trace
         if not parent.sampled:
+            # The log lines of this call belong to the attempt's trace, also if no span is made.
             LOGGED.set(parent)  # a host need not send the trace with its calls
             return None
         attributes = {
@@ -154,6 +157,7 @@ class SampledSpans:
         return _Tool(self._begin(title, parent, SpanKind.INTERNAL, attributes), parent, self._clean)
 
     def _begin(self, title: str, parent: TraceContext, kind: SpanKind, attributes: Attributes) -> Span:
+        # Names of models or tools may come from plugins, which may put a key into them.
         cleaned: dict[str, Any] = {
             name: self._clean(value) if isinstance(value, str) else value for name, value in attributes.items()
         }

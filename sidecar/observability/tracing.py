@@ -1,7 +1,7 @@
-"""OpenTelemetry's gRPC instrumentation, if the operator enables it.
+"""Creates spans of RPCs with OpenTelemetry's gRPC instrumentation, if an operator enables it.
 
-It is off by default, and then no part of OpenTelemetry is loaded: a span costs about a third of a small call. Spans
-go to the outbox if an OTLP endpoint is set, otherwise to the log.
+It is off by default, because a span costs about a third of a small call; no part of OpenTelemetry is then loaded. Spans
+go to the outbox if an OTLP endpoint is set, or else to the log.
 """
 
 import secrets
@@ -64,8 +64,15 @@ class Tracing:
 def make_tracing(
     settings: TelemetrySettings, outbox: Outbox | None, gets_span: Callable[[grpc.HandlerCallDetails], bool]
 ) -> Tracing:
-    """Return the instrumentation. Without an outbox, spans go to the log. `gets_span` is asked for each call."""
+    """Return the instrumentation.
+
+    Args:
+        settings: of telemetry.
+        outbox: receives the spans; None: they are written to the log.
+        gets_span: returns whether a call gets a span.
+    """
     processor = SimpleSpanProcessor(LoggedSpans()) if outbox is None else OutboxSpans(outbox)
+    # A client that has decided about sampling is followed; the ratio decides about the rest.
     provider = provider_of(ParentBased(TraceIdRatioBased(settings.trace_ratio)), sender(), processor)
     make: Callable[..., grpc.aio.ServerInterceptor] = SpansOfWrittenStreams
     tracer = provider.get_tracer(SERVICE)
@@ -74,11 +81,12 @@ def make_tracing(
 
 def sender() -> Resource:
     """Return the resource of this process, with its own service name."""
+    # A random instance id: several sidecars of one host must not share their series at the collector.
     return Resource.create({SERVICE_NAME: SERVICE, INSTANCE: secrets.token_hex(8)})
 
 
 def provider_of(sampler: Sampler, resource: Resource, processor: SpanProcessor) -> TracerProvider:
-    """Return a provider that no other code in the process uses."""
+    """Return a provider of its own, so that plugins that use OpenTelemetry's global provider do not interfere."""
     provider = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(processor)
     return provider
@@ -93,6 +101,7 @@ class OutboxSpans(SpanProcessor):
     def on_end(self, span: ReadableSpan) -> None:
         """Queue an ended span if it is sampled."""
         context = span.get_span_context()
+        # The processor also receives spans that only propagate a context.
         if context is not None and context.trace_flags.sampled:
             self._outbox.put(Signal.SPANS, span)
 
@@ -106,6 +115,7 @@ class SpansOfWrittenStreams(OpenTelemetryAioServerInterceptor):
     @contextmanager
     def _start_span(self, *given: Any, **named: Any) -> Iterator[Span]:
         start: Callable[..., AbstractContextManager[Span]] = super()._start_span
+        # The original method starts the span; only the trace of the log lines is added.
         with start(*given, **named) as span:
             LOGGED.set(TraceContext(traceparent_of(span)))
             yield span
@@ -117,6 +127,8 @@ class SpansOfWrittenStreams(OpenTelemetryAioServerInterceptor):
         seen_by_span: Callable[..., Any] = _OpenTelemetryAioServicerContext
 
         async def traced(request: bytes, context: Any) -> None:
+            # Without a status on exceptions: handlers end a call with a status of their own, which is no failure of the
+            # server.
             with (
                 self._set_remote_context(context),
                 start_span(handler_call_details, context, set_status_on_exception=False) as span,
@@ -135,6 +147,7 @@ class SpansOfOperations:
     @contextmanager
     def __call__(self, method: str, metadata: Metadata) -> Iterator[Callable[[StatusCode, str], None]]:
         """Start the span of one operation; yield a function that sets its status if that is not OK."""
+        # gRPC writes `/package.Service/Method`; the conventions want both parts without the slash.
         service, name = method.lstrip("/").split("/", 1)
         attributes: dict[str, str | int] = {
             RPC_SYSTEM: "grpc",
@@ -142,6 +155,7 @@ class SpansOfOperations:
             RPC_METHOD: name,
             RPC_GRPC_STATUS_CODE: 0,
         }
+        # Binary metadata cannot carry a trace context.
         sent = {key: value for key, value in metadata if isinstance(value, str)}
         with self._tracer.start_as_current_span(
             method, context=extract(sent), kind=SpanKind.SERVER, attributes=attributes, set_status_on_exception=False

@@ -1,4 +1,8 @@
-"""Determines the user of a turn, if tokens of users must prove it."""
+"""Determines the user of a turn, if tokens of users must prove it.
+
+The check runs in `rpc/dispatch_servicer` before a bind. All later requests of the turn carry the turn's signed token,
+which names the user.
+"""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -55,13 +59,16 @@ class EstablishPrincipal:
             Unauthenticated: the token is missing or invalid, or it belongs to another user than `claimed`.
         """
         if not token:
+            # Only without a token: a token that is sent is always verified, whatever the source.
             if source in self._asserted:
                 return Established(claimed, verified=False)
             raise Unauthenticated(
                 "user_token is missing; this sidecar takes the principal of a turn from it (settings: principals)",
                 metadata={"cause": "missing"},
             )
+        # Verified before the comparison: the text of a token that nothing proves must not decide anything.
         proven = self._tokens.principal(token, self._clock.now())
+        # Refused and not corrected: the client believes in another user, and would show this user's data to that one.
         if claimed not in {"", proven}:
             raise Unauthenticated(
                 "principal is not the user of user_token; leave it empty, or send that user's token",

@@ -179,6 +179,7 @@ class FlagSnapshotKeeper:
     async def _keep(self, name: str, backend: FlagBackend) -> None:
         while True:
             await self._refresh(name, backend)
+            # A backend that hints without end must not keep the loop, and the backend itself, busy.
             await asyncio.sleep(self._timing.min_interval.total_seconds())
             await self._hint_or_timer(name, backend)
 
@@ -202,6 +203,7 @@ class FlagSnapshotKeeper:
                 # A fetch that began later has already answered. Its report is newer: replacing it by this one could
                 # make a flag appear to switch, and an on-to-off edge of a kill flag kills.
                 return
+            # Dated with the begin of the fetch: the content may be that old, and a kill decides by it.
             self._contacts[name] = BackendStatus(report, begun)
             self._states[name].failure = None
             self._contacted.set()
@@ -214,6 +216,7 @@ class FlagSnapshotKeeper:
         try:
             await self._calls.ask(f"{name}, hints", interval, backend.changed)
         except PluginFailed:
+            # A hint that fails at once must not turn the loop into fetches without a pause.
             await asyncio.sleep(max(due - self._clock.monotonic(), 0.0))
 
     async def _watch_ages(self) -> None:
@@ -239,6 +242,7 @@ class FlagSnapshotKeeper:
             state = ContactState.UNREACHABLE if report is None else ContactState.FRESH
             revision = known.revision if report is None else report.revision
             not_asked_yet = report is None and known.state is None and known.failure is None
+            # Only changes: observers search all definitions for edges of kill flags.
             if not not_asked_yet and (state, revision) != (known.state, known.revision):
                 known.state, known.revision = state, revision
                 detail = None if report else known.failure or "no answer for too long"
@@ -264,6 +268,7 @@ def _checked(report: object) -> FlagReport:
         raise TypeError("FlagReport.revision must be a string")
     shares: object = report.shares
     if not isinstance(shares, Mapping) or not report.on >= shares.keys():
+        # A share of a flag that is off has no meaning, and would hide that the report is wrong.
         raise TypeError("FlagReport.shares must map names that are on")
     for share in shares.values():
         if type(share) is not int or not 0 < share < WHOLE:

@@ -96,6 +96,8 @@ class PluginCalls:
             raise PluginHung(f"{MOST_LEFT_BEHIND} earlier calls run on although they were cancelled")
         exchange: _Exchange[Answer] = _Exchange(plugin)
         late = PluginLate(f"no answer within {seconds:g} s")
+        # A timer that settles the result, and no timeout around the task: a plugin that ignores its cancellation would
+        # delay the caller beyond the limit.
         limit = asyncio.get_running_loop().call_later(seconds, exchange.ending.settle, late)
         task = self._spawner.spawn(self._carry_out(call, exchange), f"call of {plugin}")
         try:
@@ -103,6 +105,7 @@ class PluginCalls:
         finally:
             limit.cancel()
             exchange.ending.settle(late)  # if the caller was cancelled: a result that arrives later is discarded
+            # A task that has not begun yet finds the result settled and ends without calling the plugin.
             if exchange.runs:
                 task.cancel()
                 self._leave_behind(exchange)
@@ -117,6 +120,7 @@ class PluginCalls:
         try:
             exchange.ending.settle(_Answered(await call()))
         except BaseException as error:
+            # Also `SystemExit` and the like: a plugin must not end the process.
             exchange.ending.settle(PluginFailed(type(error).__name__, error))
             if isinstance(error, asyncio.CancelledError):
                 raise
@@ -132,6 +136,8 @@ class PluginCalls:
 
     def _count(self, plugin: str, change: int) -> None:
         self._left_behind[plugin] = self._left_behind.get(plugin, 0) + change
+        # An entry for each plugin that ever hung would keep its name for ever; tools come and go with the
+        # configuration.
         if not self._left_behind[plugin]:
             del self._left_behind[plugin]
 

@@ -59,18 +59,18 @@ class Spawner(Protocol):
     """Owns every task that outlives the call that began it, and sees what they raise."""
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> Task:
-        """Run `work`; what it raises is logged and counted, never lost and never spread."""
+        """Run `work` in a task. Its exceptions are logged and counted, and reach no other task."""
 
 
 class RunInThread(Protocol):
-    """Runs a computation that takes long without holding up the event loop."""
+    """Runs a long computation without blocking the event loop."""
 
     async def __call__(self, work: Callable[[], Result]) -> Result:
         """Return what `work` returns, or raise what it raises."""
 
 
 async def run_inline(work: Callable[[], Result]) -> Result:
-    """Run `work` at once: the `RunInThread` of simulations, where everything happens in one order."""
+    """Run `work` immediately: the `RunInThread` of simulations, which need one fixed order."""
     return work()
 
 

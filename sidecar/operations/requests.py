@@ -1,4 +1,8 @@
-"""Requests of callers as plain values; `rpc/translate` creates them from messages."""
+"""Requests of callers as plain values; `rpc/translate` creates them from messages.
+
+The operations below `operations/turn` get these and no protobuf messages, so that the simulation and replays call
+them in the same way as the RPC does.
+"""
 
 import datetime as dt
 from datetime import timedelta
@@ -20,7 +24,12 @@ class TurnSource(StrEnum):
 
 
 class BindTurnRequest(msgspec.Struct, frozen=True):
-    """Ask what a turn may call. `date` None: today in UTC. `verified`: a user token proved the principal."""
+    """Bind a turn: decide and freeze which sub-agents it may call.
+
+    Attributes:
+        date: None: today in UTC.
+        verified: a user token proved the principal; otherwise the consumer-agent claims it.
+    """
 
     turn_id: TurnId
     episode_id: EpisodeId
@@ -59,7 +68,14 @@ class JoinPolicy(msgspec.Struct, frozen=True):
 
 
 class DispatchRequest(msgspec.Struct, frozen=True):
-    """Run the sub-agent calls of one model response."""
+    """Run the sub-agent calls of one model response.
+
+    Attributes:
+        binding_digest: identifies the tools that the model saw; it must be that of the bound surface.
+        dispatch_id: created by the client; a repeated request with this id attaches to the running dispatch.
+        prior_context: summary of the conversation for sub-agents that were not called last.
+        on_disconnect, continue_for: what happens to the calls once no listener is left.
+    """
 
     surface_token: str
     binding_digest: str
@@ -74,7 +90,7 @@ class DispatchRequest(msgspec.Struct, frozen=True):
 
 
 class ResumeRequest(msgspec.Struct, frozen=True):
-    """Listen again."""
+    """Listen again to a dispatch, from the event after `after_sequence`."""
 
     surface_token: str
     dispatch_id: DispatchId

@@ -1,4 +1,4 @@
-"""`AdminService`: translate, call the operation, translate back."""
+"""Serves `AdminService`: parses requests of administrators, calls the operations, and builds the responses."""
 
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -24,7 +24,7 @@ PLUGIN_STATE: Final = numbers_of(pb.PluginState, "PLUGIN_STATE", PluginState)
 
 
 class AdminServicer:
-    """The service for administrators of one sidecar.
+    """The service with which operators inspect and stop one sidecar, end turns, and erase a user's data.
 
     Args:
         administer: the operations behind the service.
@@ -36,7 +36,7 @@ class AdminServicer:
         self._write_timeout = write_timeout
 
     def methods(self) -> Sequence[Method]:
-        """Return the RPCs; all are served however busy the sidecar is."""
+        """Return the RPCs. All are served however busy the sidecar is, because operators need them in an incident."""
         one = MethodShape.ONE_TO_ONE
         return (
             Method(f"/{SERVICE}/ListPlugins", one, pb.ListPluginsRequest.FromString, self._list_plugins, urgent=True),
@@ -78,6 +78,7 @@ class AdminServicer:
         turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
         reason = _reason(fields, message.reason)
         fields.check()
+        # The subject of the verified token: the log must name the real operator, not one that the request names.
         ended = await self._administer.end_turn(turn_id, call.subject, reason)
         reason_given = TURN_CLOSE_REASON[ended.close_reason]
         return pb.ForceEndTurnResponse(ended_before=ended.before, close_reason=reason_given, child_count=ended.children)
@@ -96,6 +97,7 @@ class AdminServicer:
         return traffic_message(of.traffic(), of.instance, of.clock.now())
 
     async def _verify_log(self, message: pb.VerifyLogRequest, call: Call) -> None:
+        # Closed at once when the client leaves, so that the verification stops reading the record.
         async with aclosing(self._administer.verify()) as news:
             async for verified in news:
                 await send(call, _verified(verified), self._write_timeout)
@@ -143,6 +145,7 @@ def _status(status: SidecarStatus) -> pb.GetStatusResponse:
         rollout_version=status.rollout_version,
         pending_kills=status.pending_kills,
     )
+    # In place: a constructor with nested messages would copy them.
     fill_timestamp(message.started_at, status.started_at)
     fill_duration(message.uptime, status.uptime)
     return message

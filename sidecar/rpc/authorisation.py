@@ -1,6 +1,6 @@
-"""Which caller may call which method: one table, default deny, checked before a message is parsed (DESIGN section 12).
+"""Decides which kind of caller may call which method, with one table, before a request is parsed (DESIGN section 12).
 
-Each listener has one kind of caller. A method without a row is refused for every caller.
+Each listener has one kind of caller. A method without a row in the table is refused for every caller.
 """
 
 import hmac
@@ -30,6 +30,7 @@ class CallerKind(StrEnum):
     OPS = "ops"
 
 
+# Sets and not single kinds: a few methods have two kinds of callers.
 _CONSUMER_AGENT: Final = frozenset({CallerKind.CONSUMER_AGENT})
 _RUNNER_HOST: Final = frozenset({CallerKind.RUNNER_HOST})
 _OPERATOR: Final = frozenset({CallerKind.OPERATOR})
@@ -107,7 +108,7 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
 WITHOUT_SECRET: Final = frozenset(
     {"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/List", "/grpc.health.v1.Health/Watch"}
 )
-"""A probe cannot know the secret, and learns only whether the process serves."""
+"""Health checks need no boot secret: a probe cannot know it, and learns only whether the process accepts work."""
 
 Metadata = Iterable[tuple[str, str | bytes]]
 
@@ -139,7 +140,7 @@ class CallAdmission(Struct, frozen=True):
     Attributes:
         callers: the kind of its clients.
         boot_secret: every call must carry it; empty: none is required.
-        door: authoriser of the operators' listener; without one that listener refuses every call.
+        door: authenticates operators; without it, the operators' listener refuses every call.
         peers: over TLS, the identities that may call; at the socket of a group, its hosts; None: the directory of the
             socket alone decides.
     """
@@ -178,9 +179,10 @@ def caller_of(method: str, metadata: Metadata, raw: bytes, entrance: CallAdmissi
     Raises:
         RoleTokenInvalid, RoleRequired.
     """
-    # Health probes have no token.
+    # The other listeners have one kind of caller and no names. Health probes have no token.
     if entrance.callers is not CallerKind.OPERATOR or method in WITHOUT_SECRET:
         return None
+    # Refused and not let through: a listener without keys must not be open.
     if entrance.door is None:
         raise RoleTokenInvalid("no operator keys are configured (operators.keys)", metadata={"cause": "no_keys"})
     return entrance.door.caller(method, metadata, raw)
@@ -199,6 +201,7 @@ def _check_secret(metadata: Metadata, expected: str) -> None:
 
 def _grant(metadata: Metadata) -> str:
     given = values_of(metadata, GRANT_KEY)
+    # Exactly one: a proxy that appends a second grant must not decide which of them counts.
     if len(given) != 1 or not given[0].isascii():
         raise GrantInvalid(f"send the grant of the attempt as metadata {GRANT_KEY}, exactly once")
     return from_ascii(given[0])

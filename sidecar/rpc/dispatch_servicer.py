@@ -1,4 +1,7 @@
-"""`DispatchService`: translate, call the operation, translate back; listeners are streams, or wait for the end."""
+"""Serves `DispatchService`: parses requests of the consumer-agent, calls the operations, and builds the responses.
+
+The results of a dispatch go to a listener: the client's stream, or an object that waits for the end of the dispatch.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from sidecar.operations.establish_principal import EstablishPrincipal
 
 EVENTS_IN_A_FRAME: Final = 64
-"""Further events go into another frame: an event has up to 8 KiB besides its outcome, a message at most 4 MiB."""
+"""The most events of one frame. An event has up to 8 KiB besides its outcome, and a message at most 4 MiB."""
 LARGE: Final = 1024 * 1024
 """Bytes of a message above which the result is sent in a separate message, after the events with the same answers."""
 
@@ -38,7 +41,7 @@ Framed = dispatch_pb2.DispatchResponse | dispatch_pb2.ResumeDispatchResponse
 
 
 class GrpcFrames:
-    """Writes frames to a call, one at a time, so that at most one frame and gRPC's own window are unread.
+    """Writes frames to the stream of a call, one at a time, so that at most one frame and gRPC's window are unread.
 
     Args:
         response: creates an empty response of the method, which has a `frame`.
@@ -76,6 +79,7 @@ class GrpcFrames:
         except TimeoutError:
             self._too_slow = True
             raise ListenerClosed from None
+        # The client has gone, or its connection broke. The dispatch itself continues, or is stopped by its own policy.
         except BaseError:
             self._broken = True
             raise ListenerClosed from None
@@ -113,7 +117,7 @@ class GrpcFrames:
 
 
 def parts_of(frame: Frame) -> Sequence[Frame]:
-    """Cut a frame with many events, as after a long resume, into several."""
+    """Split a frame with many events, e.g. after a long interruption of the client, into several frames."""
     parts = []
     while len(frame.events) > EVENTS_IN_A_FRAME:
         parts.append(Frame(frame.snapshot, frame.events[:EVENTS_IN_A_FRAME]))
@@ -140,7 +144,7 @@ SERVICE: Final = "subagents.dispatch.v1.DispatchService"
 
 CONTRACT_VERSION: Final = 1
 QUESTIONS_FEATURE: Final = "questions"
-"""Calls may answer questions of suspended ones; always offered."""
+"""The name of the feature that a call may answer the question of a suspended call. It is always offered."""
 PLAIN_CONTRACT: Final = pb.Contract(version=CONTRACT_VERSION, features=[QUESTIONS_FEATURE])
 
 
@@ -176,6 +180,8 @@ class DispatchServicer:
 
     def without_lanes(self) -> Sequence[Method]:
         """Return the RPCs, with a `Session` that refuses lanes because they are not offered."""
+        # With this method a client learns at its first message that lanes are off; without it, gRPC's status has no
+        # reason.
         shape = MethodShape.MANY_TO_MANY
         lanes = Method(f"/{SERVICE}/Session", shape, pb.SessionRequest.FromString, self._no_session, reserved=True)
         return (*self.methods(), lanes)
@@ -201,6 +207,7 @@ class DispatchServicer:
         if self._principals is not None:
             verified = self._established(self._principals, message)
         elif message.user_token:
+            # Refused and not ignored: the client would believe that the token protects its user.
             problem = FieldProblem("user_token", "is not expected: this sidecar has no `principals` in its settings")
             raise InvalidRequest("BindTurnRequest cannot be used: nothing verifies user_token", fields=[problem])
         bound = await self._operations.bind_turn(requests.bind_turn(message, verified=verified))
@@ -225,6 +232,7 @@ class DispatchServicer:
         begun = await self._operations.dispatch_calls.begin(
             requests.dispatch(message), call.time_left, trace_of(call.metadata)
         )
+        # An operation of a lane is its own listener.
         lane = call.lane
         frames: Listener = lane.listener() if lane else GrpcFrames(call, pb.DispatchResponse, self._write_timeout)
         await deliver_frames(begun, 0, frames)
@@ -239,6 +247,7 @@ class DispatchServicer:
         listener = ResultOnly()
         # From the present sequence: a unary caller receives the result only, so no events are replayed.
         await deliver_frames(begun, begun.dispatch.sequence, listener)
+        # Only after a defect: a dispatch that ends always has a result.
         if listener.result is None:
             raise InternalError("the dispatch ended without outcomes; repeat the request")
         answer = pb.DispatchUnaryResponse(state=start_state(attached=begun.attached))

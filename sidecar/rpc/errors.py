@@ -1,4 +1,4 @@
-"""The one table from exceptions to gRPC statuses, and the details of a status.
+"""Maps exceptions to gRPC statuses with one table, and builds the `google.rpc` details of a status.
 
 Source: STYLE_EXAMPLES section 6, AIP-193.
 """
@@ -36,8 +36,9 @@ DETAILS_KEY: Final = "grpc-status-details-bin"
 MOST_FIELDS: Final = 16
 """The most field problems in a status: it travels in a header, and gRPC clients accept 8 KiB of headers by default."""
 LONGEST_TEXT: Final = 256
-"""Characters of one description or metadata value."""
+"""The most characters of one description or metadata value."""
 LONGEST_MESSAGE: Final = 512
+"""The most characters of the message of a status."""
 
 STATUS_OF: Final[dict[type[SubagentsError], StatusCode]] = {
     InvalidRequest: StatusCode.INVALID_ARGUMENT,
@@ -53,7 +54,7 @@ STATUS_OF: Final[dict[type[SubagentsError], StatusCode]] = {
     DependencyUnavailable: StatusCode.UNAVAILABLE,
     InternalError: StatusCode.INTERNAL,
 }
-"""The most specific base class wins."""
+"""An error gets the status of its most specific base class in this table."""
 
 
 class RichStatus(Struct, frozen=True):
@@ -74,6 +75,7 @@ def rich_status(error: SubagentsError) -> RichStatus:
     code = status_of(error)
     message = error.message[:LONGEST_MESSAGE]
     number: tuple[int, str] = code.value
+    # Twice on the wire: as the status of the call, and within its details, as gRPC's convention wants it.
     status = Status(code=number[0], message=message, details=[_packed(detail) for detail in _details(error)])
     return RichStatus(code, message, ((DETAILS_KEY, status.SerializeToString()),))
 
@@ -86,6 +88,7 @@ def _details(error: SubagentsError) -> Sequence[Message]:
     if isinstance(error, NotFound):
         details.append(_resource(error))
     if error.retry_after is not None:
+        # Only if waiting helps: a client must not repeat what would fail again.
         retry = RetryInfo()
         retry.retry_delay.FromTimedelta(error.retry_after)
         details.append(retry)

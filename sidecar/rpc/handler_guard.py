@@ -1,6 +1,7 @@
-"""The guard around every handler, for RPCs and for operations of a lane.
+"""Guards every handler, for RPCs and for operations of a session lane (a stream that carries many operations).
 
-It admits a call, counts refusals by a limit, and maps every exception of a handler to one error of the tree.
+The guard admits a call, counts refusals because of a limit, and converts every exception of a handler to an error of
+the project's exception tree.
 """
 
 import asyncio
@@ -21,20 +22,21 @@ from sidecar.rpc.methods import Call, CallContext, Method, time_left
 SENT_AT_KEY: Final = "x-subagents-sent-at"
 """Header of a call: when it was sent, in milliseconds of the machine's monotonic clock, which is never set."""
 LONGEST_BELIEVED: Final = 30.0
-"""Seconds. A client that says more has another clock."""
+"""The longest waiting time in seconds that is believed. A client that states more has another clock."""
 WAIT_LIMIT: Final = "wait"
+"""The name of the limit of the waiting time, in metrics and errors."""
 WAIT_RETRY: Final = timedelta(seconds=1)
 
 OnDefect = Callable[[str, str, BaseException], None]
-"""Receives a defect: method, correlation id, exception. For the log; must not raise."""
+"""Logs a defect: method, correlation id, exception. Must not raise."""
 
 OnLimit = Callable[[str], None]
-"""Receives the name of a limit that refused a call. For log and counter; must not raise."""
+"""Logs and counts a refused call; receives the name of the limit. Must not raise."""
 
 OnEnded = Callable[[float, str, str, str, str], None]
-"""Receives an ended call: seconds, method (no leading slash), gRPC's code, reason of the error (or empty), transport.
+"""Measures an ended call: seconds, method (without a leading slash), gRPC's code, reason of the error or "", transport.
 
-The transport is `rpc` or `lane`. For metrics; must not raise.
+The transport is `rpc` or `lane`. Must not raise.
 """
 
 
@@ -45,7 +47,7 @@ class ServingRules(Struct, frozen=True):
         min_remaining_time: a call with less time than this is refused: its answer would arrive too late, and would take
             time from calls that can still be answered (research/reliability.md finding 7).
         write_timeout: a listener that has not accepted a frame for this long counts as gone.
-        longest_wait: a call that begins work and was sent longer ago is refused while its queue stands.
+        longest_wait: a call that begins work is refused if it was sent longer ago, while calls of its method wait.
     """
 
     min_remaining_time: timedelta = timedelta(milliseconds=10)
@@ -54,7 +56,7 @@ class ServingRules(Struct, frozen=True):
 
 
 class HandlerContext(Struct, frozen=True):
-    """What the wrapper needs of the process.
+    """The dependencies of all guards on the process.
 
     Attributes:
         in_flight: shared by all listeners; a drain waits for these calls.
@@ -79,14 +81,14 @@ class Guard:
     """Guards the methods of one listener.
 
     Attributes:
-        too_late: the answer to calls that have waited too long. It is made once, as there are many when they are; it is
-            never raised.
+        too_late: the error for calls that have waited too long. It is created once, because under overload there are
+            many such calls; it is returned and never raised.
     """
 
     def __init__(self, entrance: CallAdmission, around: HandlerContext) -> None:
         self._entrance = entrance
         self._around = around
-        # Only clients on the same machine are believed, as they have the same clock.
+        # Only clients on the same machine are believed: monotonic clocks of different machines cannot be compared.
         longest = around.rules.longest_wait.total_seconds()
         self._waiting = None if entrance.peers is not None else WaitingCalls(longest)
         self.too_late: Final = AdmissionRefused(
@@ -118,7 +120,7 @@ class Guard:
             if turn is not None:
                 await turn
             metadata = context.invocation_metadata()
-            if self._waiting is not None and not method.reserved:  # first of all: a refusal is to cost little
+            if self._waiting is not None and not method.reserved:  # first: a refusal under overload must cost little
                 now = self._around.sent_clock()
                 if self._waiting.refuses(method.name, waited(metadata, now), now, begins_work=method.begins_work):
                     self.note(self.too_late)

@@ -1,4 +1,4 @@
-"""`grpc.health.v1`: reports whether the process accepts new work. It is served under any load."""
+"""Serves `grpc.health.v1`: reports whether the process accepts new work. It is served under any load."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ Status = health_pb2.HealthCheckResponse
 MOST_WATCHES: Final = 256
 """The most watches of one listener.
 
-A watch needs no secret and takes about 15 KB; a client needs one per connection.
+A watch needs no secret and takes about 15 KB of memory; a client needs one for each connection.
 """
 WATCHES_LIMIT: Final = "health_watches"
 WATCHES_RETRY: Final = timedelta(seconds=5)

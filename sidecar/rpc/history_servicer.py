@@ -1,4 +1,4 @@
-"""`HistoryService`: translate, call the operation, translate back."""
+"""Serves `HistoryService`: conversations and recorded turns, for the consumer-agent and in part for operators."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -20,13 +20,13 @@ SERVICE: Final = "subagents.history.v1.HistoryService"
 WRITE_TIMEOUT: Final = ServingRules().write_timeout
 BY_AGENTS: Final = (ScoreSource.USER, ScoreSource.RULE)
 BY_OPERATORS: Final = (ScoreSource.JUDGE, ScoreSource.RULE)
-"""Which scores come from which listener: neither side can speak for the other."""
+"""The sources of scores that each listener accepts: neither side can record a score in the name of the other."""
 PIECE: Final = 256 * 1024
-"""Characters of an exported turn in one message."""
+"""The most characters of an exported turn in one message. A turn can exceed the size limit of messages."""
 
 
 class HistoryServicer:
-    """The service of the consumer-agent, and the part of it that operators may read.
+    """The service of the consumer-agent, and the methods of it that operators may call.
 
     Args:
         operations: the operations behind the service.
@@ -97,6 +97,7 @@ class HistoryServicer:
 
     async def _watch_events(self, message: pb.WatchEventsRequest, call: Call) -> None:
         turn_id, after = record.watch_events(message)
+        # Closed at once when the watcher leaves, because the number of watchers is limited.
         async with aclosing(self._operations.record.watch(turn_id, after)) as batches:
             async for batch in batches:
                 await self._send(call, record.batch_message(batch))

@@ -1,10 +1,11 @@
-"""The calls that are being served: a drain waits for them. gRPC's own count misses work that outlives its call.
+"""Counts the calls that are being served, for which a drain waits, and decides when calls start.
 
-This module also decides when calls start: calls that arrive close together start in one pass of the event loop and
-run the same code side by side. A dispatch runs hundreds of functions once. If gRPC's threads, the kernel and other
-dispatches run in between, the processor's caches no longer hold that code when the next dispatch needs it, and the
-same work takes twice as long (docs/benchmarks.md). Calls that start together stay together: each step runs for all of
-them before the next one. Source: Larus, Parkes, "Using Cohort Scheduling to Enhance Server Performance", USENIX 2002.
+The count of gRPC would miss work that outlives its call. Calls that arrive close together start in one pass of the
+event loop and run the same code side by side. A dispatch runs hundreds of functions once. If gRPC's threads, the kernel
+and other dispatches run in between, the processor's caches no longer hold that code when the next dispatch needs it,
+and the same work takes twice as long (docs/benchmarks.md). Calls that start together stay together: each step runs for
+all of them before the next one. Source: Larus, Parkes, "Using Cohort Scheduling to Enhance Server Performance", USENIX
+2002.
 """
 
 import asyncio
@@ -13,18 +14,18 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 MOST: Final = 16
-"""The most calls in a batch. More bring no further gain, and the first of them would wait for the last."""
+"""The most calls in a batch. A larger batch brings no further gain, and its first call would wait for the last."""
 QUIET_PASSES: Final = 6
-"""Passes of the loop without another arrival, after which a batch is complete: gRPC accepts one call at a time, which
-takes a few passes."""
+"""Passes of the loop without another arrival after which a batch is complete. gRPC accepts one call at a time, and
+needs a few passes for each."""
 LONGEST_PASSES: Final = 12
-"""Passes after which a batch starts although the previous one still runs: that one waits for sub-agents or disk."""
+"""Passes after which a batch starts although the previous batch still runs, i.e. waits for sub-agents or the disk."""
 LONGEST_SECONDS: Final = 0.005
 """Seconds after which a running batch no longer delays a call."""
 
 
 class InFlight:
-    """Calls that have arrived and are not answered, without health and reflection."""
+    """Counts the calls that have arrived and are not answered, except health and reflection."""
 
     def __init__(self) -> None:
         self._by_method: Counter[str] = Counter()

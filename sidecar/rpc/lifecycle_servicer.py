@@ -1,4 +1,4 @@
-"""`LifecycleService`: translate, call the operation, translate back. The actor is the subject of the role token."""
+"""Serves `LifecycleService`: the steps of rollouts, and reads of their state. The actor is the role token's subject."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -13,6 +13,7 @@ from sidecar.core.errors import InternalError, Overloaded, RequestIdReused, Revi
 from sidecar.operations.ports import Clock
 from sidecar.operations.process.rollout_assembly import RolloutOperations
 from sidecar.operations.rollout import requests
+from sidecar.operations.turn.state.trace_context import trace_of
 from sidecar.rpc.handler_guard import ServingRules
 from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.operators import OperatorReports
@@ -35,12 +36,12 @@ WRITE_TIMEOUT: Final = ServingRules().write_timeout
 
 
 class LifecycleServicer:
-    """The service of operators and automation.
+    """The service with which operators and automation change and read rollouts.
 
     Args:
         operations: the operations behind the service.
         clock: decides whether overrides have expired.
-        reports: logs and counts steps that a role may not take.
+        reports: logs and counts steps that the caller's role does not permit.
         write_timeout: a watcher that accepts no message for this long is disconnected.
     """
 
@@ -184,9 +185,11 @@ class LifecycleServicer:
         async def handle(message: Any, call: Call) -> Any:
             # From the verified token, never from the message: the audit must name the real operator.
             who = {"actor_key": call.caller.key, "actor_role": call.caller.role or ""}
-            asked = msgspec.structs.replace(translate(message), **who)
+            trace = trace_of(call.metadata).traceparent
+            asked = msgspec.structs.replace(translate(message), **who, traceparent=trace)
             try:
                 answer = await self._operations.step(asked, call.subject)
+            # Refused before the rules of the step ran, so the step itself has recorded nothing: the audit must have it.
             except (RevisionConflict, RequestIdReused, RoleRequired) as refused:
                 if isinstance(refused, RoleRequired):
                     self._reports.refused(f"/{SERVICE}/{name}", refused.metadata["cause"], call.caller)
@@ -209,6 +212,7 @@ class LifecycleServicer:
     async def _list(self, message: reading_pb2.ListRolloutsRequest, call: Call) -> reading_pb2.ListRolloutsResponse:
         read = self._operations.read
         reading = await (read.list_or_shown() if message.or_replica_view else read.list())
+        # A read of the whole view and not a query: it is in memory, and small.
         slots, token = page_of(reading.slots, message, lambda each: each.rollout.slot)
         return rollouts.rollouts_message(reading, slots, token)
 
@@ -267,7 +271,9 @@ class LifecycleServicer:
 async def send(call: Call, message: Any, timeout: timedelta) -> None:
     """Send one message of a stream.
 
-    Raises `Overloaded` if the client reads nothing for `timeout`, else `InternalError`.
+    Raises:
+        Overloaded: the client has read nothing for `timeout`.
+        InternalError: the stream is broken.
     """
     try:
         async with asyncio.timeout(timeout.total_seconds()):

@@ -1,4 +1,4 @@
-"""Starts the gRPC listeners, with reflection if the settings enable it. Options: research/reliability.md section 3."""
+"""Starts the gRPC listeners, and sets their limits, queues and keepalive. Source: research/reliability.md section 3."""
 
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -19,9 +19,9 @@ from sidecar.rpc.socket_files import AddressInUse, CannotListen, admit_clients, 
 from sidecar.settings import LimitsSettings
 
 MOST_CONNECTIONS: Final = 2**31 - 2
-"""gRPC aborts the process if the limit is one higher."""
+"""The largest limit of connections. gRPC aborts the process if the limit is greater."""
 STOP_SECONDS: Final = 0.5
-"""Seconds for calls that still run after the drain; their outcomes are recorded by then."""
+"""Seconds for calls that still run after the drain. Their outcomes are already recorded."""
 
 
 class SecureAddress(Struct, frozen=True):
@@ -46,10 +46,10 @@ class ListenerPlan(Struct, frozen=True):
     Attributes:
         socket: path of the Unix socket, or an address with TLS.
         services: full names, for health and reflection.
-        methods: of the services; health is added, and reflection if it is on.
-        streams: most calls at a time on one connection; the client's library holds further ones back.
-        calls: most calls at a time over all connections; further ones are refused with a reason.
-        connections: most at a time; a further one is closed at once.
+        methods: of the services; the methods of health are added, and those of reflection if it is on.
+        streams: the most calls at a time on one connection; the client's library delays further calls.
+        calls: the most calls at a time over all connections; further calls are refused with a reason.
+        connections: the most connections at a time; a further one is closed at once.
         drain: tells clients of long streams that the sidecar is about to stop.
         group: of users who may connect to the socket; None: only the sidecar's user may.
     """
@@ -76,10 +76,10 @@ async def listening(
     """Serve while the context is open; yields the health service, which reports NOT_SERVING until it is set.
 
     Args:
-        plan: what is served where.
-        around: what the outermost wrapper needs.
-        limits: what a connection may ask.
-        interceptors: outside of even the outermost wrapper; instrumentation only.
+        plan: the services and the address.
+        around: the dependencies of the guard on the process.
+        limits: of messages and metadata.
+        interceptors: run before the guard; for instrumentation only.
 
     Raises:
         AddressHeld: another process serves the socket.
@@ -104,9 +104,10 @@ async def listening(
 def _give_queues(server: grpc.aio.Server, methods: Sequence[Method], handlers: ErrorInterceptor) -> None:
     """Give some methods queues of their own.
 
-    `grpc.aio` accepts one call of a queue after the other, each in several passes of the event loop. While more arrive
-    than that, they wait unseen in gRPC's core. In one queue for all, the dispatches and ends of turns
-    that were bound wait behind binds that are too many, until their deadlines have passed: nothing is completed.
+    `grpc.aio` accepts the calls of a queue one after the other, and needs several passes of the event loop for each. If
+    calls arrive faster, they wait unseen in gRPC's core. With one queue for all methods, an excess of binds would delay
+    the dispatches and the ends of turns that are already bound until their deadlines have passed, so that no turn would
+    be completed.
     """
     for method in methods:
         if method.own_queue:
@@ -140,15 +141,18 @@ def options(
     limits: LimitsSettings, plan: ListenerPlan, secure: SecureAddress | None = None
 ) -> Sequence[tuple[str, int]]:
     """Return the server's options."""
-    # Streams that run go on: a connection that is too old takes no new ones.
+    # A connection that is too old accepts no new streams; running streams continue. TLS only: a new connection makes a
+    # new handshake, with the present certificates.
     age = round(secure.connection_age.total_seconds() * 1000) if secure is not None else None
     return (
         *(() if age is None else (("grpc.max_connection_age_ms", age),)),
+        # Otherwise two processes could serve one address, and each would get half of the calls.
         ("grpc.so_reuseport", 0),
         ("grpc.max_concurrent_streams", plan.streams),
         ("grpc.max_allowed_incoming_connections", plan.connections),
         ("grpc.max_receive_message_length", limits.message_bytes),
         ("grpc.max_send_message_length", limits.message_bytes),
+        # Above the first limit gRPC refuses a growing share of calls, above the second all of them.
         ("grpc.max_metadata_size", limits.metadata_bytes // 2),
         ("grpc.absolute_max_metadata_size", limits.metadata_bytes),
         ("grpc.max_connection_idle_ms", 300_000),

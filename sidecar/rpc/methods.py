@@ -1,4 +1,7 @@
-"""The methods of a servicer: one row for each RPC, independent of gRPC."""
+"""Describes the methods of a servicer (one `Method` for each RPC) and the call that a handler receives.
+
+The descriptions do not depend on gRPC's server, so the same handlers serve RPCs and operations of a session lane.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
@@ -15,11 +18,11 @@ from sidecar.rpc.authorisation import AdmittedPeer
 from sidecar.rpc.in_flight import InFlight
 
 SENT_UNREAD: Final = 32 * 1024
-"""Bytes that are sent even if the client reads nothing: half of what HTTP/2 lets a stream send unread."""
+"""Bytes that certainly leave even if the client reads nothing: half of HTTP/2's initial window of a stream."""
 
 
 class CallContext(Protocol):
-    """A handler's view of its call: an RPC, or an operation of a lane."""
+    """The call as a handler sees it: an RPC, or an operation of a lane."""
 
     def invocation_metadata(self) -> Any:
         """Return the client's metadata, repeated keys included."""
@@ -41,7 +44,7 @@ class CallContext(Protocol):
 
 
 class GrpcContext(CallContext, Protocol):
-    """The used part of `grpc.aio.ServicerContext`."""
+    """The part of `grpc.aio.ServicerContext` that the sidecar uses."""
 
     async def abort(self, code: Any, details: str = "", trailing_metadata: Any = ()) -> Any:
         """End the call with a status, by raising an exception."""
@@ -60,10 +63,10 @@ class Call(msgspec.Struct, frozen=True):
     Attributes:
         metadata: the client's metadata; read it once, because gRPC builds it again at each access.
         time_left: until the client's deadline; None without a deadline, or with one that is unreasonably distant.
-        grant: as sent, not verified yet. Empty for methods that need none.
+        grant: the key of a running attempt, as sent and not verified yet. Empty for methods that need none.
         caller: the subject of a verified role token; empty on listeners that require no token.
-        guard: the guard of the call, for operations that run inside it.
-        lane: receives its frames, if the call came over a lane.
+        guard: the guard of the call, with which a lane runs its operations.
+        lane: receives the frames of the call's dispatch, if the call came over a lane.
         peer: the caller over TLS, or at the socket of a group of hosts; None on other Unix sockets.
     """
 
@@ -78,7 +81,7 @@ class Call(msgspec.Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """The caller."""
+        """The name of the caller."""
         return self.caller.sub
 
     async def write(self, message: Message) -> None:
@@ -103,7 +106,7 @@ class Listener(Protocol):
 
 
 class LaneListeners(Protocol):
-    """One operation of a lane."""
+    """One operation of a lane, as a handler sees it."""
 
     def listener(self) -> Listener:
         """Return the object that accepts the frames of its dispatch."""
@@ -114,11 +117,11 @@ class HandlerWrapper(Protocol):
 
     @property
     def in_flight(self) -> InFlight:
-        """Where calls are counted."""
+        """The counter of calls."""
 
     @property
     def on_ended(self) -> Callable[[float, str, str, str, str], None]:
-        """The receiver of ended calls."""
+        """The function that measures ended calls."""
 
     def note(self, error: SubagentsError) -> None:
         """Report a refused call, if a limit is the reason."""
@@ -153,11 +156,11 @@ class Method(msgspec.Struct, frozen=True):
     Attributes:
         name: `/package.Service/Method`.
         parse: creates the request from its bytes; raises `DecodeError`.
-        reserved: served under any load, and not waited for by a drain: health, reflection.
+        reserved: served under any load, and a drain does not wait for it: health, reflection, long reads.
         batched: starts together with other calls that arrive at the same time; see `rpc/in_flight.py`.
-        urgent: served however little time is left, and waited for by a drain: operators' requests.
+        urgent: served however little time is left, and a drain waits for it: operators' requests.
         ends_work: served beyond the limit of concurrent calls and however little time is left, because it makes room
-            for others.
+            for other calls.
         begins_work: refused once it has waited too long, so that work that has begun is completed in time.
         own_queue: waits for its start in a separate queue; see `rpc/listeners.py`.
     """
@@ -179,4 +182,5 @@ def time_left(context: CallContext) -> timedelta | None:
     seconds = context.time_remaining()
     if seconds is None or seconds >= LONGEST_DEADLINE.total_seconds():
         return None
+    # gRPC may report a negative time for a call whose deadline has just passed.
     return timedelta(seconds=max(0.0, seconds))

@@ -1,4 +1,7 @@
-"""Which role may call which method of the operator listener: one table, default deny (DESIGN section 12)."""
+"""Decides which role may call which method of the operators' listener, with one table (DESIGN section 12).
+
+A method without a row in the table is refused for every role.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -19,9 +22,9 @@ _LOOK_INSIDE: Final = frozenset({Role.VIEWER, Role.OPERATOR})
 _RAMP: Final = frozenset({Role.OPERATOR, Role.AUTOMATION})
 _RAMP_DOWN: Final = frozenset({Role.OPERATOR, Role.AUTOMATION, Role.BREAKER})
 _SCORE: Final = frozenset({Role.OPERATOR, Role.AUTOMATION})
-"""Judges run in pipelines. The breaker acts on scores, and must not write them."""
+"""Judges, which score calls, run in pipelines. The role `breaker` acts on scores, so it must not write them."""
 _ANY_ROLE: Final = frozenset(Role)
-"""Numbers without users: the breaker needs them to decide what it may take away."""
+"""For numbers without users. The role `breaker` needs them to decide whether to stop a definition."""
 _KILL: Final = frozenset({Role.OPERATOR, Role.BREAKER})
 _NO_ROLE: Final[frozenset[Role]] = frozenset()
 
@@ -69,9 +72,9 @@ ROLES_OF: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _LOOK_INSIDE,
     }
 )
-"""By full method name. The direction of `SetRamp` is known only from the record, so its rule decides who may raise.
+"""By full method name. Whether `SetRamp` raises a ramp is known only from the record, so the step checks the role, too.
 
-Flags have a method for each direction, because the roles of a method are checked before its contents are read.
+Flags have a method for each direction, because the role is checked before the request is parsed.
 """
 
 
@@ -79,11 +82,11 @@ class OperatorReports(Protocol):
     """Receives refusals. Never raises, never waits."""
 
     def refused(self, method: str, cause: str, caller: Caller | None) -> None:
-        """Log and count a refusal; `cause` is one of `CAUSES`. `caller`: of a genuine token, otherwise None."""
+        """Log and count a refusal; `cause` is one of `CAUSES`. `caller` is None if the token is not genuine."""
 
 
 class RefusalRecorder(Protocol):
-    """Records refusals of callers whose token, or its key, was genuine. Never raises, never waits."""
+    """Records refusals of callers whose token, or at least its key, is genuine. Never raises, never waits."""
 
     def __call__(self, method: str, raw: bytes, caller: Caller, why: str) -> None:
         """Record the refusal in the audit, if the request names a definition; `why` begins with the reason."""
@@ -146,7 +149,7 @@ class OperatorAuthoriser:
         return caller
 
     def _opened(self, token: str) -> Caller:
-        """Verify a token with its issuer's verifier; the first letters of a minted token identify it."""
+        """Verify a token: minted tokens, which begin with their version, with the keys; others with the issuer."""
         minted = self._issuer is None or token.startswith(f"{VERSION}.")
         opens: TokenVerifier = self._tokens if minted or self._issuer is None else self._issuer
         said = opens.open(token, self._clock.now())
@@ -172,4 +175,5 @@ def _token(metadata: Metadata) -> str:
             f"send a role token as metadata {ROLE_TOKEN_KEY}, exactly once; `sidecar token mint` makes one",
             metadata={"cause": cause},
         )
+    # Bytes that are not ASCII make the token invalid, not the call fail with a defect.
     return given[0].decode("ascii", "replace")

@@ -1,7 +1,7 @@
-"""The ops listener: `GET /metrics`, `/healthz` and `/readyz` over HTTP/1.1.
+"""Serves the ops address: `GET /metrics`, `/healthz` and `/readyz` over HTTP/1.1.
 
-A connection carries one request, because its clients ask only every few seconds. A new probe always gets a
-connection: if all are in use, the oldest one is closed, those without a request first.
+A connection carries one request, because clients ask only every few seconds. A new probe always gets a connection: if
+all are in use, the oldest connection is closed, preferably one that has not sent a request yet.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ IPV6: Final = 6
 SILENCE: Final = 1.0
 """Seconds within which a request must be complete."""
 MOST_CONNECTIONS: Final = 32
+"""The most connections at a time: each needs a file descriptor, which turns need more."""
 LARGEST_REQUEST: Final = 16 * 1024
 """The most bytes of a request."""
 
@@ -69,7 +70,7 @@ def reserved(address: str) -> Iterator[socket.socket]:
 
 @contextmanager
 def _told(address: str) -> Iterator[None]:
-    """Say what is wrong with the ops address."""
+    """Convert errors of the system to errors that name the ops address and a remedy."""
     try:
         yield
     except OSError as error:
@@ -80,11 +81,11 @@ def _told(address: str) -> Iterator[None]:
 
 
 class OpsHttp:
-    """Serves pages.
+    """Serves pages over HTTP.
 
     Args:
         pages: by path.
-        on_defect: receives exceptions of pages.
+        on_defect: receives the exceptions of pages.
         silence: seconds within which a request must be complete.
     """
 
@@ -99,11 +100,11 @@ class OpsHttp:
 
     @asynccontextmanager
     async def listening(self, address: str, place: socket.socket | None = None) -> AsyncIterator[str]:
-        """Serve while the context is open; gives the address, with the port that was chosen for port 0.
+        """Serve while the context is open; yields the address, with the real port if port 0 was configured.
 
         Args:
             address: host and port.
-            place: bound to it by `reserved`; None: it is bound now.
+            place: a socket that `reserved` has bound to the address; None: it is bound now.
 
         Raises:
             AddressInUse: the port is in use.
@@ -124,6 +125,7 @@ class OpsHttp:
             self._make_room()
         self._silent[writer] = None
         try:
+            # A probe that leaves early, or sends nothing, is no event.
             with suppress(OSError, TimeoutError):
                 async with asyncio.timeout(SECONDS):
                     await self._exchange(reader, writer)
@@ -153,6 +155,7 @@ class OpsHttp:
         else:
             if request is None:
                 return
+            # Not there if `_make_room` has closed the connection meanwhile.
             if writer in self._silent:
                 del self._silent[writer]
                 self._answering[writer] = None
@@ -161,6 +164,7 @@ class OpsHttp:
         await writer.drain()
 
     async def _page(self, method: bytes, target: bytes, accept: bytes) -> Page:
+        # Some probes add a parameter against caches.
         path = target.decode("ascii", "replace").partition("?")[0]
         render = self._pages.get(path)
         if render is None:

@@ -1,7 +1,7 @@
-"""The one wrapper around every gRPC handler: maps every result and exception to a status.
+"""Wraps every gRPC handler: counts and limits calls, and maps each result and exception to a status.
 
-It is a handler and not a `grpc.aio` interceptor, which would cost a task and a queue for each call. Requests arrive
-as bytes, so parsing happens inside the wrapper.
+The wrapper is a handler and not a `grpc.aio` interceptor, which would cost a task and a queue for each call. Requests
+arrive as bytes, so that they are parsed after the caller was admitted.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from sidecar.rpc.in_flight import StartBatches
 from sidecar.rpc.methods import SENT_UNREAD, Call, GrpcContext, Method, MethodShape
 
 ABORT_SECONDS: Final = 1.0
-"""The longest wait for a status to be sent: it follows messages that the client may never read."""
+"""The longest wait in seconds for a status to be sent: it follows messages that the client may never read."""
 DEADLINE_SLACK: Final = 0.1
-"""Seconds by which a request may arrive later than the reset that ends it."""
+"""Seconds for which a request may have travelled: the client's deadline passes by as much before the one known here."""
 CARRIER: Final = "rpc"
 OK: Final = StatusCode.OK.name
 CALLS_LIMIT: Final = "calls"
@@ -38,7 +38,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
     Args:
         entrance: the admission rules.
         methods: of the listener.
-        handler_context: what the wrapper needs of the process.
+        handler_context: the dependencies of the wrapper on the process.
         most_calls: the most concurrent calls over all connections, without calls that end work and those of operators.
     """
 

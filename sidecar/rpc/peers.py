@@ -1,5 +1,6 @@
-"""Which certificate may call which method over TLS: one table for each listener, default deny. Sockets of host groups.
+"""Decides which certificates may call a TLS listener, and for which sub-agents a runner host may act.
 
+Runner hosts at the Unix sockets of host groups have no certificate; the socket itself says which group they belong to.
 Source: DESIGN section 12.
 """
 
@@ -22,12 +23,12 @@ NO_IDENTITY: Final = (
 
 
 class Peer(Struct, frozen=True):
-    """The rights of some identities, from the settings.
+    """The rights of the certificates with certain identities, from `[tls.peers.<name>]` in the settings.
 
     Attributes:
-        name: of the table in the settings.
-        may: names of the listeners that it may call.
-        slots, verticals: those for whose attempts a runner host may act; `*`: all.
+        name: the name of the table in the settings.
+        may: names of the listeners that the peer may call.
+        slots, verticals: the sub-agents for whose attempts a runner host may act; `*`: all.
     """
 
     name: str
@@ -36,7 +37,7 @@ class Peer(Struct, frozen=True):
     verticals: frozenset[str] = frozenset()
 
     def may_act_for(self, slot: str, vertical: str) -> bool:
-        """Return whether this peer may use the grant of a sub-agent."""
+        """Return whether this peer may use the grant (the key of a running attempt) of a sub-agent."""
         known = slot in self.slots or vertical in self.verticals
         return known or EVERY in self.slots or EVERY in self.verticals
 
@@ -62,8 +63,8 @@ class PeerTable:
 
     Args:
         listener: its name, for messages.
-        peers: of all listeners, by identity: a certificate of two peers is refused, whatever they may call.
-        now: the time that a certificate's end is compared with.
+        peers: the peers of all listeners, by identity. A certificate that matches two peers is refused.
+        now: returns the present time, with which the end of a certificate is compared.
     """
 
     def __init__(self, listener: str, peers: Mapping[Identity, Peer], now: Callable[[], datetime]) -> None:
@@ -75,7 +76,7 @@ class PeerTable:
         """Return the peer.
 
         Args:
-            auth: from gRPC: what the handshake has proven.
+            auth: what the TLS handshake has proven, as gRPC reports it.
 
         Raises:
             CallerNotAllowed: the certificate has expired, or has no identity, none of the table, or those of several
@@ -103,19 +104,19 @@ class PeerTable:
 class SocketOfGroup(Struct, frozen=True):
     """The hosts at one agents socket: a `PeerAuthoriser`, and the `AdmittedPeer` that it admits.
 
-    gRPC for Python tells no user id of a peer. The directory of the socket decides who can connect, so a grant counts
-    at the socket of the group that its sub-agent belongs to, and at no other.
+    gRPC for Python does not report the user id of a peer. The directory of the socket decides which users can connect.
+    A grant is therefore valid only at the socket of the group to which its sub-agent belongs.
 
     Attributes:
-        name: of the group; empty: the socket of hosts that belong to none.
-        groups: of all sub-agents.
+        name: of the group; empty: the socket of hosts that belong to no group.
+        groups: the groups of all sub-agents.
     """
 
     name: str
     groups: HostGroups
 
     def admit(self, _: Any) -> "SocketOfGroup":
-        """Return who calls: a host of the group, since only those can connect."""
+        """Return this object: only hosts of the group can connect, so there is nothing to check."""
         return self
 
     def check_grant_of(self, slot: str, vertical: str) -> None:

@@ -1,4 +1,4 @@
-"""Derives the requested step from a refused call, for the audit."""
+"""Records refused steps of rollouts in the audit, also those that were refused before their request was parsed."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -34,7 +34,7 @@ STEPS: Final[Mapping[str, Any]] = MappingProxyType(
 
 
 class RecordRefusedCalls:
-    """Records refused calls that would have been steps.
+    """Records a refused call if it would have been a step of a rollout.
 
     Args:
         refusals: records them in the audit.
@@ -52,6 +52,8 @@ class RecordRefusedCalls:
             header: pb.StepHeader = request.FromString(raw).header
         except DecodeError:
             return
+        # The request was not checked, so each text is checked here before it enters the audit. A dry run changes
+        # nothing, and a call without a definition belongs to no audit.
         slot_is_one = not header.slot or DEFINITION_SIDE.match(header.slot)
         if header.dry_run or not slot_is_one or not DEFINITION_SIDE.match(header.definition_id):
             return

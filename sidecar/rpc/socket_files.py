@@ -1,4 +1,4 @@
-"""A Unix socket that only this process serves, in a directory that only its user can enter, or one group as well."""
+"""Prepares a Unix socket: only this process serves it, and only this user, or also one group, can reach it."""
 
 import fcntl
 import os
@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 
 PRIVATE: Final = 0o700
 OF_A_GROUP: Final = 0o750
-"""Its members may enter. They may not write, since they could replace the sidecar's socket by their own."""
+"""The directory of a group: members may enter, but not write, because they could replace the sidecar's socket."""
 OF_HOSTS: Final = 0o1770
-"""Members may create their sockets, and remove none of another user."""
+"""The folder for the hosts' sockets: members may create sockets, but not remove those of other users."""
 HOSTS_FOLDER: Final = "hosts"
-"""In the directory of a group: where its hosts create their sockets."""
+"""The name of this folder in the directory of a group."""
 SOCKET_MODE: Final = 0o600
 GROUP_SOCKET_MODE: Final = 0o660
 
@@ -24,11 +24,11 @@ class CannotListen(Exception):
 
 
 class AddressInUse(CannotListen):
-    """Another process serves the address; it was left alone."""
+    """Another process serves the address. That process was not disturbed."""
 
 
 class Misfit(NamedTuple):
-    """What is wrong with a directory, and what to do."""
+    """Why the sidecar refuses a directory, and what an operator can do about it."""
 
     problem: str
     remedy: str
@@ -38,9 +38,9 @@ def misfit_of(directory: Path, group: int | None, mode: int) -> Misfit | None:
     """Return why the sidecar refuses an existing directory for sockets; None: it does not.
 
     Args:
-        directory: which is not changed: it may be one that others need, such as /run.
-        group: whose members may enter; None: only the sidecar's user may.
-        mode: with which the sidecar makes it; wider is refused.
+        directory: the directory. It is not changed, because other programs may need it, e.g. /run.
+        group: the group whose members may enter; None: only the sidecar's user may.
+        mode: the mode with which the sidecar would create it. A mode that permits more is refused.
     """
     found = directory.stat()
     if found.st_uid != os.geteuid():
@@ -64,11 +64,11 @@ def exclusive_socket(path: Path, group: int | None = None) -> Iterator[None]:
 
     Args:
         path: of the socket.
-        group: whose members may enter its directory; None: only the sidecar's user may.
+        group: the group whose members may enter its directory; None: only the sidecar's user may.
 
     Raises:
         AddressHeld: another process has the lock.
-        CannotListen: the directory lets others in, or is not ours, or the path holds something that is no socket.
+        CannotListen: other users can enter the directory, or own it, or the path is a file that is no socket.
 
     Source: reliability row 12 and finding 9.
     """
@@ -94,7 +94,7 @@ def exclusive_socket(path: Path, group: int | None = None) -> Iterator[None]:
 
 
 def admit_clients(path: Path, group: int | None) -> None:
-    """Let the sidecar's user connect to a socket, and the members of a group.
+    """Set the mode of a socket, so that the sidecar's user, and the members of a group, can connect.
 
     Raises:
         CannotListen: the socket cannot be given to the group.
@@ -107,7 +107,7 @@ def admit_clients(path: Path, group: int | None) -> None:
 def how_to_make(directory: Path, group: int) -> str:
     """Return the commands with which root makes the directories of a group.
 
-    The bit that passes the group on gives it the socket of a sidecar that is not a member.
+    The set-group-id bit of the directory gives new sockets its group, also if the sidecar is no member of the group.
     """
     made = ((directory, OF_A_GROUP | stat.S_ISGID), (directory / HOSTS_FOLDER, OF_HOSTS))
     return " && ".join(f"install -d -o {os.geteuid()} -g {group} -m {mode:04o} {path}" for path, mode in made)
@@ -128,7 +128,7 @@ def _make_directory(directory: Path, group: int | None, mode: int) -> None:
 
 
 def _give(path: Path, group: int, directory: Path) -> None:
-    """Give what this process has made in a directory to a group, or the directory itself."""
+    """Give a directory, or a file that this process has created in it, to a group."""
     try:
         os.chown(path, -1, group)
     except OSError:

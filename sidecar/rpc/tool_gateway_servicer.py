@@ -1,4 +1,7 @@
-"""`ToolGatewayService`: gives sub-agents in other processes access to data, to their own turns, and to each other."""
+"""Serves `ToolGatewayService`: sub-agents in runner hosts call data services, their own turns, and each other.
+
+Each call carries the grant of a running attempt, i.e. its random key.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -23,9 +26,9 @@ class ToolGatewayServicer:
     """The service of runner hosts.
 
     Args:
-        call_tool, read_own_turns, delegate: what hosts may ask for.
-        grants: of running attempts.
-        anomaly: told of a grant that another host has used.
+        call_tool, read_own_turns, delegate: the operations behind the service.
+        grants: the running attempts by their grants.
+        anomaly: logs and counts the use of a grant by a host that may not use it.
     """
 
     def __init__(

@@ -54,7 +54,7 @@ DRAWING: Final = "a drawing"
 HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
     "README.md: from pathlib import Path": RunBy(f"{HERE}::test_the_first_sample_of_the_readme_runs_a_turn"),
     "README.md: import asyncio": RunBy(f"{HERE}::test_the_sub_agent_of_the_readme_answers"),
-    "README.md: $ . .demo-venv/bin/activate    # `make demo` has m": RunBy(
+    "README.md: $ . .demo-venv/bin/activate    # `make demo` creat": RunBy(
         "tests/system/test_run_it.py::test_a_plain_user_runs_it_in_a_fresh_clone"
     ),
     "docs/webhooks.md: import base64": RunBy(

@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes a running sidecar, for tests without an event loop; and what the dashboards ask it."""
+"""A real Prometheus beside a running sidecar and its watchdog, for tests; and what the dashboards ask it."""
 
 import json
 import re
@@ -22,6 +22,8 @@ global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}
 scrape_configs:
   - job_name: sidecar
     static_configs: [{{targets: ["{target}"]}}]
+  - job_name: ramp-watchdog
+    static_configs: [{{targets: ["{watchdog}"]}}]
 """
 VARIABLES: Final = (("$__rate_interval", "1m"), ("$job", ".*"), ("$instance", ".*"), ("$slot", ".*"))
 """As Grafana replaces them when everything is chosen."""
@@ -48,8 +50,13 @@ def _with_values(query: str) -> str:
 
 
 @contextmanager
-def scraped(log: Path, folder: Path) -> Iterator[Callable[[str], int] | None]:
-    """Scrape the sidecar whose log this is.
+def scraped(log: Path, watchdog: str, folder: Path) -> Iterator[Callable[[str], int] | None]:
+    """Scrape the sidecar whose log this is, and the watchdog of ramps.
+
+    Args:
+        log: of the sidecar.
+        watchdog: IP address and port of the watchdog's metrics.
+        folder: of Prometheus; must not exist.
 
     Yields:
         What asks a query, and returns how many series had a value at any time since the start. None: this machine has
@@ -61,8 +68,9 @@ def scraped(log: Path, folder: Path) -> Iterator[Callable[[str], int] | None]:
         yield None
         return
     folder.mkdir()
-    (folder / "prometheus.yml").write_text(CONFIGURATION.format(target=listening[1]), encoding="utf-8")
-    address = f"127.0.0.1:{_free_port()}"
+    configuration = CONFIGURATION.format(target=listening[1], watchdog=watchdog)
+    (folder / "prometheus.yml").write_text(configuration, encoding="utf-8")
+    address = free_address()
     began = time.time()
     command = [program, "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=error"]
     with subprocess.Popen([*command, f"--web.listen-address={address}"], cwd=folder) as process:
@@ -80,7 +88,8 @@ def _series(client: httpx.Client, query: str, began: float) -> int:
     return len(answer.json()["data"]["result"])
 
 
-def _free_port() -> int:
+def free_address() -> str:
+    """Return a loopback address with a port that nothing uses."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
-        return int(server.getsockname()[1])
+        return f"127.0.0.1:{server.getsockname()[1]}"

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from tests.support.running_demo import running_demo
-from tests.support.scraped import dashboard_queries, scraped
+from tests.support.scraped import dashboard_queries, free_address, scraped
+from tests.support.watched_ramps import watched_ramps
 
 STARTED: Final = re.compile(r"✓ (.+?) +pid (\d+)")
 CANARY: Final = "canary-of-somebody-else-4711"
@@ -63,7 +64,11 @@ def _played() -> WholeDemo:
         folder = Path(made)
         demo.read_until("✓ the sidecar")
         users = {name: _user_of(pid) for name, pid in STARTED.findall(demo.text)}
-        with scraped(folder / "sidecar.log", folder / "prometheus") as series_of:
+        watchdog = free_address()
+        with (
+            watched_ramps(folder, watchdog),
+            scraped(folder / "sidecar.log", watchdog, folder / "prometheus") as series_of,
+        ):
             code = demo.read_to_the_end()
             panels = {} if series_of is None else {query: series_of(query) for query in dashboard_queries()}
         logs = {log.name: log.read_text(encoding="utf-8") for log in folder.glob("*.log")}

@@ -1,7 +1,7 @@
-"""The second place as a file: one signed line each, appended under a lock and synced before it counts.
+"""Keeps checkpoints (signed hashes over the record) in a file, one line each, appended under a lock and synced.
 
 Several sidecars on one machine may append to one file. A file on another disk, or an append-only file (`chattr +a`),
-protects better than one beside the database; the adapter only appends.
+protects better than a file beside the database; this adapter only appends.
 """
 
 import asyncio
@@ -29,9 +29,10 @@ from sidecar.core.verifying.checkpoint_lines import (
 from sidecar.operations.record.checkpoint_ports import CheckpointHead, CheckpointStoreUnavailable
 
 LOOKS_BACK: Final = 1024 * 1024
-"""Bytes at the end of the file that are read to find the newest lines: some 2,000 of them."""
+"""Bytes at the end of the file that are read to find the newest lines: about 2,000 lines."""
 LINE_DAMAGED: Final = "checkpoint_line_damaged"
 MOST_NAMED: Final = 5
+"""The most damaged lines that one report names by their numbers."""
 
 
 class CheckpointFile:
@@ -39,7 +40,7 @@ class CheckpointFile:
 
     Args:
         path: the file. If absent, it is created with mode 0644, and its folder with mode 0700.
-        signer: signs every line; its key may be exchanged.
+        signer: signs every line; its key may be replaced while the sidecar runs.
         report: receives kind and text of a problem, once for each unreadable line.
     """
 
@@ -50,7 +51,8 @@ class CheckpointFile:
         self._reported: set[int] = set()
 
     async def standing(self) -> CheckpointHead:
-        """Return the furthest statement about each running root, in the last `LOOKS_BACK` bytes."""
+        """Return the newest checkpoint of each running root that the last `LOOKS_BACK` bytes contain."""
+        # In a thread: the lock may be held by another sidecar, and the disk may be slow.
         standing, damaged = await asyncio.to_thread(self._standing)
         self._tell(damaged)
         return standing
@@ -69,6 +71,7 @@ class CheckpointFile:
             lines, _, damaged = _end_of(handle)
             roots = furthest(line for line, _ in lines)
             days = [line.day for line, _ in lines if line.kind is LineKind.CHECKPOINT]
+            # If older lines were not read, roots of earlier days may have checkpoints that are not known here.
             since = min(days, default=None) if os.fstat(handle).st_size > LOOKS_BACK else None
             return CheckpointHead(roots, furthest_audit(line for line, _ in lines), since), self._unreported(
                 handle, damaged
@@ -77,18 +80,23 @@ class CheckpointFile:
     def _append(self, statements: Sequence[Statement], signer: Signer) -> str:
         with self._locked() as handle:
             lines, unfinished, damaged = _end_of(handle)
+            # Without a readable line there is no hash to link to, and a chain that begins anew would hide what came
+            # before.
             if not lines and os.fstat(handle).st_size > LOOKS_BACK:
                 raise CheckpointStoreUnavailable(
                     f"the end of {self._path} holds no checkpoint; move the file away to begin anew"
                 )
             sequence, previous = (lines[-1][0].sequence, line_hash(lines[-1][1])) if lines else (0, NO_LINE)
+            # A process was killed within a line: its rest stays, as a line of its own, which verification reports.
             written = b"\n" if unfinished else b""
             for statement in statements:
                 sequence += 1
                 text = line_text(signed_line(statement, sequence, previous, signer))
+                # Each line contains the hash of the one before it, so a line cannot be removed unnoticed.
                 previous = line_hash(text)
                 written += text + b"\n"
             _write_whole(handle, written)
+            # Before the lock is released: the next sidecar must not link to a line that a power failure removes.
             os.fsync(handle)
             return self._unreported(handle, damaged)
 
@@ -110,7 +118,10 @@ class CheckpointFile:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             try:
+                # Waits: another sidecar holds the lock for milliseconds. Closing the file releases it, also after a
+                # crash.
                 fcntl.flock(handle, fcntl.LOCK_EX)
+                # Without it, a power failure could remove the name of the file, and its synced content with it.
                 if is_new:
                     _synchronise_folder(self._path.parent)
                 yield handle
@@ -129,6 +140,7 @@ def _end_of(handle: int) -> tuple[list[tuple[CheckpointLine, bytes]], bool, list
     start = max(0, size - LOOKS_BACK)
     content = os.pread(handle, size - start, start)
     rows = content.split(b"\n")
+    # The first row is the rest of a line that begins before the bytes that were read.
     whole = rows if start == 0 else rows[1:]
     lines: list[tuple[CheckpointLine, bytes]] = []
     damaged: list[int] = []
@@ -137,6 +149,7 @@ def _end_of(handle: int) -> tuple[list[tuple[CheckpointLine, bytes]], bool, list
         line = line_from(row)
         if line is not None:
             lines.append((line, row))
+        # The last row without an end of line may still be written by a process that was killed; it is not damage yet.
         elif row and begin + len(row) < size:
             damaged.append(begin)
         begin += len(row) + 1
@@ -149,6 +162,7 @@ def _ends_before(handle: int, end: int) -> int:
 
 
 def _write_whole(handle: int, content: bytes) -> None:
+    """Write all bytes: one call may write only a part, e.g. on a disk that is nearly full."""
     while content:
         content = content[os.write(handle, content) :]
 

@@ -21,7 +21,9 @@ from sidecar.core.signatures import Verification
 
 KEY_ID_LENGTH: Final = 16
 LARGEST: Final = 64 * 1024
+"""The most bytes that are read of a key file; a larger file is none."""
 READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+"""Errors of a place where the public half cannot be written, e.g. a mounted secret."""
 PUBLIC_KEYS: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----")
 
 CREATE: Final = "create a key with `sidecar token key --key FILE`, which writes its public half to FILE.pub"
@@ -48,7 +50,7 @@ class Ed25519Signer:
         return self._key.sign(payload).hex()
 
     def adopt(self, other: "Ed25519Signer") -> None:
-        """Sign with another key from the next call on; a copy of this signer keeps its key."""
+        """Sign with the key of another signer from the next call on. A copy of this signer keeps its key."""
         self._key, self._key_id = other._key, other._key_id  # noqa: SLF001  of the same class
 
     def public_key(self) -> Ed25519PublicKey:
@@ -124,6 +126,7 @@ def read_signer(key_file: Path) -> Ed25519Signer:
 def _keep_public(file: Path, pem: bytes) -> None:
     try:
         content = file.read_bytes() if file.exists() else b""
+        # Added and not replaced: lines that a former key signed must stay verifiable.
         if content and pem.strip() not in content:
             _written(file, content.rstrip() + b"\n" + pem, 0o644).replace(file)
         elif not content:
@@ -159,14 +162,17 @@ def _public_key(content: bytes) -> Ed25519PublicKey | None:
 
 
 def _private_key(file: Path) -> Ed25519PrivateKey:
+    # Without `O_NONBLOCK`, a named pipe at this path would block the start.
     handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as opened:
+        # Of the open file and not of the path: the path could be exchanged between check and read.
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise KeyFileProblem(f"{file} is not a regular file")
         if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise KeyFileProblem(f"{file} may be read by others (mode {found.st_mode & 0o777:04o}): chmod 0600 it")
         content = opened.read(LARGEST)
+    # The usual form is parsed here; the library for all other forms takes long to load.
     usual = key_in(PRIVATE, content)
     key = _private_key_in(content) if usual is None else Ed25519PrivateKey.from_private_bytes(usual)
     if key is None:
@@ -210,6 +216,7 @@ def _appear(path: Path, content: bytes, mode: int) -> None:
 
 def _written(path: Path, content: bytes, mode: int) -> Path:
     """Write a new file beside `path`, durably, and return it."""
+    # Random, so that two processes that start together do not write the same file.
     fresh = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
@@ -218,6 +225,7 @@ def _written(path: Path, content: bytes, mode: int) -> Path:
             file.flush()
             os.fsync(handle)
     except BaseException:
+        # A file without its content must not stay behind, e.g. on a full disk.
         fresh.unlink()
         raise
     return fresh

@@ -1,4 +1,4 @@
-"""One connection per data service, opened at the first call and kept while there is room."""
+"""Keeps one gRPC connection for each data service, opened at the first call and kept while there is room."""
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
@@ -14,7 +14,7 @@ from subagents_tls.channels import RotatingChannel
 from subagents_tls.files import WatchedFiles
 
 IDENTITY_ONLY: Final = 1
-"""Bit set of the algorithms that may compress an answer: none, so that no few bytes become many."""
+"""Bit set of the permitted compression algorithms: none. A few compressed bytes could otherwise fill the memory."""
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class _Connection:
 
 
 class Channels:
-    """At most `max_connections`; the one unused for longest makes room, one in use never does.
+    """Holds at most `max_connections`. A new one replaces the one that was unused for longest; one in use stays.
 
     Raises:
         TlsFilesProblem: certificates cannot be used.
@@ -63,6 +63,7 @@ class Channels:
             return found
         unused = next((name for name, each in self._open.items() if each.calls == 0), None)
         full = len(self._open) >= self._settings.max_connections
+        # None instead of a wait: the call has a deadline, and a connection may be in use for minutes.
         if full and unused is None:
             return None
         gone = self._open.pop(unused) if full and unused is not None else None
@@ -83,15 +84,18 @@ class Channels:
 
 def _options(settings: GrpcConnectorSettings) -> Sequence[tuple[str, int]]:
     return (
+        # One attempt for each call: a repeated request could have its effect twice.
         ("grpc.enable_retries", 0),
         ("grpc.enable_http_proxy", 0),
         ("grpc.keepalive_time_ms", round(settings.keepalive_seconds * 1000)),
         ("grpc.keepalive_timeout_ms", round(settings.keepalive_timeout_seconds * 1000)),
         ("grpc.http2.ping_timeout_ms", round(settings.keepalive_timeout_seconds * 1000)),  # see runner_grpc
+        # Shorter than gRPC's defaults, which make calls fail for up to two minutes after a service has come back.
         ("grpc.initial_reconnect_backoff_ms", 200),
         ("grpc.min_reconnect_backoff_ms", 200),
         ("grpc.max_reconnect_backoff_ms", 2_000),
         ("grpc.max_receive_message_length", settings.max_body_bytes),
         ("grpc.compression_enabled_algorithms_bitset", IDENTITY_ONLY),
+        # Otherwise channels with equal options would share one connection, and closing one would not close it.
         ("grpc.use_local_subchannel_pool", 1),
     )

@@ -1,4 +1,4 @@
-"""Connector `grpc`, and the meaning of a failed call for the gateway."""
+"""The connector `grpc`: calls data services over gRPC, and tells the tool gateway why a call failed."""
 
 import asyncio
 from collections.abc import Mapping
@@ -79,7 +79,7 @@ class GrpcConnector:
         return self._exchange is not None
 
     async def enrich(self, call: EnricherCall) -> EnricherReply:
-        """Send `call` once and return the envelope unopened, or why there is none, within `call.timeout`."""
+        """Send `call` once; return the envelope unparsed, or why there is none, within `call.timeout`."""
         if not call.principal:
             return EnricherRefused(RefusalKind.MISSING_PRINCIPAL, sent=False)
         request = request_of(call)
@@ -99,7 +99,7 @@ class GrpcConnector:
             return await self._sent(channel, call.endpoint, request, until, metadata)
 
     async def _metadata(self, call: EnricherCall, until: float) -> Mapping[str, str] | EnricherRefused:
-        """Return whom the call is for, with what proves that to the service if there is an exchange."""
+        """Return metadata that names the user, with an exchanged token if a token endpoint is configured."""
         metadata = headers_on_behalf(call)
         if self._exchange is None:
             return metadata
@@ -150,7 +150,10 @@ def _exchange(settings: GrpcConnectorSettings) -> "TokenExchange":
 
 
 def request_of(call: EnricherCall) -> envelope_pb2.EnricherRequest | None:
-    """Return the message, or None if the arguments are not one JSON object in UTF-8; the arguments are re-encoded."""
+    """Return the request; None if the arguments are not one JSON object in UTF-8.
+
+    The arguments are encoded again, so that the service gets no duplicate keys or unusual spellings.
+    """
     try:
         arguments = from_json(call.arguments_json, dict[str, Any])
         return envelope_pb2.EnricherRequest(

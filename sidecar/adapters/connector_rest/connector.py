@@ -1,4 +1,4 @@
-"""Connector `rest`. Its faults contain nothing that the service or the user wrote."""
+"""The connector `rest`: calls data services over HTTP. Its error reports contain no text of a service or a user."""
 
 import asyncio
 from typing import Final
@@ -28,7 +28,7 @@ def fault_behind(error: Exception, endpoint: str) -> Fault:
 
 
 def with_status(reply: EnricherReply, status: int, endpoint: str) -> EnricherReply:
-    """Return a reply, with the HTTP status if that is why there is no envelope."""
+    """Return the reply, with the HTTP status added if the status is why there is no envelope."""
     if not isinstance(reply, EnricherRefused) or reply.kind is not RefusalKind.UNAVAILABLE or status == OK:
         return reply
     remedy = f"the service answered, but with no envelope: see its log, or correct {SETTING}"
@@ -85,12 +85,14 @@ class RestConnector:
         if body is None or missing is not None:
             return EnricherRefused(missing or RefusalKind.MALFORMED, sent=False)
         try:
+            # One limit around everything: the pool, the exchange of the token, the connection and the body.
             async with asyncio.timeout(call.timeout.total_seconds()):
                 bearer = None if self._exchange is None else await self._exchange.bearer_for(call)
                 if isinstance(bearer, EnricherRefused):
                     return bearer
                 return await self._sent(call, body, bearer)
         except TimeoutError:
+            # Counts as sent: after a timeout it is unknown whether the service has acted.
             return EnricherRefused(RefusalKind.TIMEOUT)
         except NO_ANSWER as error:
             sent = not isinstance(error, NEVER_SENT)
@@ -119,4 +121,5 @@ class RestConnector:
     async def close(self) -> None:
         """Close all connections; calls that are still running end as `UNAVAILABLE`."""
         self._closed = True
+        # The exchange shares the pools and closes them.
         await (self._exchange or self._pools).close()

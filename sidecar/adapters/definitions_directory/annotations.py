@@ -1,4 +1,7 @@
-"""Finds the `# minor-change:` comments of a YAML file, which the parser drops."""
+"""Finds the comments `# minor-change: REASON` of a YAML file, by which an author declares a change as minor.
+
+The YAML parser drops comments, so they are searched in the text.
+"""
 
 import re
 from bisect import bisect_right
@@ -25,6 +28,7 @@ def annotations_of(content: bytes) -> tuple[Annotation, ...]:
         return ()
     text = content.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = text.splitlines()
+    # Only if the text occurs at all: parsing a file again for its positions takes longer than loading it.
     scalars = sorted(_scalars(text))
     return tuple(
         Annotation(_anchor(lines, number, found.start()), found["reason"])

@@ -88,6 +88,7 @@ def _refusal(said: str, root: Path) -> str:
 def _compared(root: Path, base: GitBase) -> Comparison:
     tree = read_tree(root)
     known = _parsed(tree)
+    # By hashes: of a large configuration usually a few files differ, and only these are read from git and parsed.
     changed = base.changed_since(tree.files)
     contents = base.contents(changed)
     parsed = {path: parse(contents[path], path) if path in contents else known[path] for path in base.files.blobs}
@@ -116,6 +117,7 @@ def _head(tree: Tree, parsed: Mapping[str, Parsed]) -> Side:
 
 def _base(parsed: Mapping[str, Parsed], raw: Mapping[str, bytes]) -> Side:
     config = parsed.get(CONFIG_FILE)
+    # Without its main file the base would look empty, and each removed entry would pass the checks.
     if config is not None and config.document is None:
         raise ComparisonRefused(
             f"the base cannot be compared with: {config.problems[-1].render()}; name an older commit that can be read "

@@ -17,6 +17,7 @@ from sidecar.adapters.definitions_directory.yaml_documents import BYTES_AT_MOST
 from sidecar.core.definitions.files.problems import Problem
 from sidecar.core.definitions.files.registries import BLOCKS_FOLDER, CONFIG_FILE
 
+# Far above any configuration, so that a wrong root, e.g. a home directory, is refused and not read.
 FILES_AT_MOST: Final = 1_000
 TOTAL_BYTES_AT_MOST: Final = 16 * 1024 * 1024
 FOLDERS_DEEP_AT_MOST: Final = 8
@@ -60,6 +61,7 @@ def fingerprint_of(files: Mapping[str, bytes], others: list[str]) -> str:
 def read_tree(root: Path) -> Tree:
     """Read `agent_config.yaml` and every YAML file below `prompts/components/`. Problems are returned, never raised."""
     tree = Tree()
+    # Once for the whole read: if the link is swapped meanwhile, all files are still those of one version.
     inside = os.path.realpath(root)
     if not os.path.isdir(inside):
         found = "is a file, not a folder" if os.path.lexists(root) else "does not exist"
@@ -93,6 +95,7 @@ def _block_files(inside: str, tree: Tree) -> list[str]:
     while folders and len(found) <= FILES_AT_MOST and len(visited) <= FILES_AT_MOST:
         folder, depth = folders.pop(0)
         real = os.path.realpath(os.path.join(inside, folder))
+        # Links can form a circle.
         if real in visited:
             continue
         visited.add(real)
@@ -114,6 +117,7 @@ def _names_in(real: str, inside: str, folder: str, tree: Tree) -> list[str]:
         return []
     try:
         return sorted(name for name in os.listdir(real) if not name.startswith("."))
+    # The folder was removed between the two calls: as if it had not been there.
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -138,6 +142,7 @@ def _read(inside: str, path: str, tree: Tree) -> bytes | None:
             tree.refuse(path, "is not a plain file")
             return None
         with os.fdopen(handle, "rb", closefd=False) as opened:
+            # One byte more than allowed shows that the file is too large, without reading all of it.
             return opened.read(BYTES_AT_MOST + 1)
     except OSError as error:
         tree.refuse(path, f"cannot be read: {os.strerror(error.errno or 0)}")

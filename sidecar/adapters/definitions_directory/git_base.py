@@ -13,6 +13,7 @@ from sidecar.core.definitions.review.overrides import TRAILER
 from sidecar.core.definitions.review.references import ComparisonRefused
 
 SECONDS_AT_MOST: Final = 60.0
+"""The time limit of all git commands together; a large repository on a slow disk needs some seconds."""
 DEEPEN: Final = "fetch more of it (`git fetch --unshallow`; in GitHub's checkout action `fetch-depth: 0`)"
 
 
@@ -60,6 +61,7 @@ def open_base(root: Path, ref: str) -> GitBase:
     git = Git.within(root, SECONDS_AT_MOST)
     if not root.is_dir():
         raise ComparisonRefused(f"{root} is not a folder; give the one that holds {CONFIG_FILE}")
+    # One command for both: starting git costs more than what it does here.
     asked = git("rev-parse", "--is-shallow-repository", "--show-prefix").decode(errors="surrogateescape")
     shallow_said, _, under = asked.removesuffix("\n").partition("\n")
     shallow = shallow_said == "true"
@@ -78,6 +80,7 @@ def open_base(root: Path, ref: str) -> GitBase:
 
 
 def _commit_of(git: Git, ref: str, shallow: bool) -> str:
+    # A name that begins with a dash would be an option of git.
     if not ref or ref.startswith("-"):
         raise ComparisonRefused(f"{quoted(ref)} is not the name of a commit")
     try:

@@ -16,7 +16,9 @@ from sidecar.adapters.definitions_directory.yaml_documents import Parsed, parse
 from sidecar.core.identifiers import Commit, Digest
 
 COMMITS_AT_MOST: Final = 500
+"""Commits of the configuration that a search looks at; a digest that is older has no commit."""
 SECONDS_AT_MOST: Final = 10.0
+"""The time limit of a search. It runs in a thread at the load of each version, so no turn waits for it."""
 
 
 class GitHistory:
@@ -39,9 +41,11 @@ class GitHistory:
         git = Git.within(self._root, self._seconds)
         try:
             return self._walk(git, digests)
+        # Commits are a convenience of the audit: without git, definitions load as before.
         except (OSError, ValueError, subprocess.SubprocessError):
             return {}
         finally:
+            # Parsed files are needed only within one search; the digests of each commit are kept.
             self._blobs.clear()
 
     def _walk(self, git: Git, digests: frozenset[Digest]) -> dict[Digest, Commit]:
@@ -51,10 +55,12 @@ class GitHistory:
         running = digests
         found: dict[Digest, Commit] = {}
         for commit in commits[:COMMITS_AT_MOST]:
+            # A digest that an older commit lacks has its commit: the one before it in this walk.
             running &= self._digests_at(git, commit, under)
             if not running:
                 return found
             found |= {digest: Commit(commit) for digest in sorted(running)}
+        # A digest that runs on beyond the limit is older than all commits that were looked at: its commit is unknown.
         if len(commits) > COMMITS_AT_MOST:
             return {digest: commit for digest, commit in found.items() if digest not in running}
         return found

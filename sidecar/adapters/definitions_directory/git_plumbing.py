@@ -52,6 +52,7 @@ class Git(Struct, frozen=True):
         git = which("git")
         if git is None:
             raise FileNotFoundError("git")
+        # One limit for all commands: each one alone may be fast, and their sum not.
         left = self.until - time.monotonic()
         if left <= 0:
             raise subprocess.TimeoutExpired(arguments, self.seconds)
@@ -62,6 +63,8 @@ class Git(Struct, frozen=True):
             capture_output=True,
             check=True,
             timeout=left,
+            # Without optional locks: a read must not disturb another git that works in the checkout. Without a prompt:
+            # no user would see it.
             env={"PATH": os.defpath, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
         )
         return done.stdout
@@ -92,6 +95,7 @@ class Git(Struct, frozen=True):
         wanted = sorted(dict.fromkeys(blobs))
         if not wanted:
             return {}
+        # One process for all files; starting one for each takes seconds for a large configuration.
         output = self("cat-file", "--batch", given="".join(f"{blob}\n" for blob in wanted).encode())
         found: dict[str, bytes] = {}
         at = 0

@@ -24,7 +24,9 @@ from sidecar.core.identifiers import Digest
 LOOK_EVERY_SECONDS: Final = 0.5
 """Two checks and a load take less than the two seconds in which a change must take effect."""
 LOOKS_AT_START: Final = 5
+"""The most reads of the first check: a start does not wait for files that keep changing."""
 CARDS_KEPT: Final = 4_096
+"""The most cards in memory. Turns are bound to cards of earlier versions, which must stay until these turns end."""
 
 
 class DefinitionsChange(Struct, frozen=True):
@@ -33,7 +35,7 @@ class DefinitionsChange(Struct, frozen=True):
     Attributes:
         loaded: the result of loading.
         revision: the version in use now; None: no version has loaded yet.
-        in_force: the new version is in use. False: it has errors, and the last valid version stays in use.
+        in_force: whether the new version is in use; if not, it has errors, and the last valid version stays in use.
     """
 
     loaded: LoadedCatalogue
@@ -147,6 +149,7 @@ class DefinitionsSource:
             self._current, self._revision = loaded.catalogue, fingerprint
             self._keep(loaded.catalogue)
         change = DefinitionsChange(loaded, self._revision, loaded.catalogue is not None)
+        # After `_current` is set: an observer reads the new version.
         for tell in self._tell:
             tell(change)
 

@@ -79,6 +79,7 @@ def _text_of(content: bytes) -> str:
         text = from_utf8(content)
     except DecodeError as error:
         raise _Unreadable(content[: error.at].count(b"\n") + 1, "is not UTF-8 from here on") from None
+    # A byte order mark at the beginning, which some editors write, is no content.
     text = text.removeprefix("\ufeff")
     found = UNPRINTABLE.search(text)
     if found is not None:
@@ -169,6 +170,7 @@ class _Builder:
                 self._note(event, (*steps, key), f"{quoted(key)} stands here twice, first on line {first}")
             else:
                 self.lines[*steps, key] = _line_of(event)
+            # Also for a repeated key: its value must be consumed, or it would be read as the next key.
             value = self._value(next(events), events, (*steps, key) if not twice else (*steps, key, "(again)"))
             fields.setdefault(key, value)
         return fields

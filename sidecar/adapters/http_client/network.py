@@ -1,4 +1,4 @@
-"""Connections to data services: incoming data is limited before an HTTP parser sees it.
+"""Limits the data of HTTP responses of data services before an HTTP parser sees it.
 
 The parser skips any number of interim responses (1xx) and processes all headers at once, without yielding to the
 event loop. Headers are therefore passed in small slices, with a yield before each, and the number of slices is
@@ -13,9 +13,9 @@ from typing import Any, Final
 import httpcore
 
 LARGEST_HEAD: Final = 16 * 1024
-"""Bytes of status line, headers and all interim responses before them."""
+"""The most bytes of status line, headers and all interim responses before them."""
 HEAD_SLICE: Final = 4 * 1024
-"""Bytes. The smallest interim response has 16, so a slice holds 256 at most."""
+"""Bytes that the parser gets at a time. The smallest interim response has 16 bytes, so a slice has at most 256."""
 
 
 class BoundedBackend(httpcore.AsyncNetworkBackend):

@@ -13,11 +13,11 @@ from sidecar.policy.protocols import EnricherRefused, RefusalKind
 GZIP: Final = 31
 """`wbits` for a stream with a gzip header and checksum."""
 LARGEST_PART: Final = 64 * 1024
-"""Bytes that are unpacked in one go."""
+"""The most bytes that are unpacked at a time."""
 PIECES_AT_ONCE: Final = 64
-"""Between two turns of the event loop; a piece takes some 20 us."""
+"""Pieces that are read before the event loop gets a turn; a piece takes about 20 us."""
 FEW_PIECES: Final = 1024
-"""Of any size; beyond them, a body may have one piece for each `SMALL_PIECE` bytes."""
+"""Pieces of any size that a body may have. Beyond them it may have one piece for each `SMALL_PIECE` bytes."""
 SMALL_PIECE: Final = 256
 
 
@@ -33,6 +33,7 @@ async def body_of_response(response: httpcore.Response, max_bytes: int) -> bytes
     declared = _header(response, b"content-length")
     if declared.isdigit() and int(declared) > max_bytes:
         return EnricherRefused(RefusalKind.TOO_LARGE)
+    # Twice the limit, for the framing of chunks; the loop below limits the content itself.
     response.extensions["network_stream"].expect_body(2 * max_bytes + LARGEST_HEAD)
     unpack = Gunzip() if encoding == b"gzip" else None
     body = bytearray()
@@ -44,6 +45,7 @@ async def body_of_response(response: httpcore.Response, max_bytes: int) -> bytes
                     return EnricherRefused(RefusalKind.TOO_LARGE)
     except Unreadable:
         return EnricherRefused(RefusalKind.MALFORMED)
+    # The checksum at the end was not seen, so the content may be cut off.
     if unpack is not None and not unpack.complete:
         return EnricherRefused(RefusalKind.MALFORMED)
     return bytes(body)
@@ -89,6 +91,7 @@ class Gunzip:
                 part = self._stream.decompress(left, LARGEST_PART)
             except zlib.error:
                 raise Unreadable from None
+            # A second stream after the first would be content that the check of the first did not cover.
             if self._stream.unused_data:
                 raise Unreadable
             left = self._stream.unconsumed_tail

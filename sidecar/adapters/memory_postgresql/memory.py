@@ -1,4 +1,4 @@
-"""The episode memory port over PostgreSQL, and its tables. Writes are durable and visible to every replica."""
+"""The episode memory (store of conversations) in PostgreSQL. Writes are durable and visible to every replica."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,6 +23,7 @@ Result = TypeVar("Result")
 Report = Callable[[str, str], None]
 
 CONNECTIONS: Final = 2
+"""Connections to the database: one is usually enough, the second serves while the first removes idle episodes."""
 
 
 class PostgresMemory(TabledMemory):
@@ -56,6 +57,7 @@ class PostgresMemory(TabledMemory):
 
     async def open(self) -> None:
         """Create the tables, once. Raises `DatabaseProblem`, `StoreUnavailable`."""
+        # Without the lock: this is the usual case, at each call.
         if self._opened:
             return
         async with self._opening:

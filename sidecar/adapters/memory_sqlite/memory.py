@@ -1,4 +1,4 @@
-"""The episode memory port over a SQLite file. A write is durable when its call returns."""
+"""The episode memory (store of conversations) in a SQLite file. A write is durable when its call returns."""
 
 import asyncio
 from collections.abc import Callable
@@ -67,6 +67,7 @@ class SqliteMemory(TabledMemory):
                 raise StoreUnavailable("the episode memory is closed")
             if self._engine is None:
                 self._engine = await SqliteEngine.open(self._path, schema(), self._report)
+                # In the background: reading all keys of a large file takes seconds, and calls work without them.
                 self._loading = asyncio.create_task(self._known.load(self._engine), name="load known episodes")
                 if self._keep_idle is not None:
                     self._idle.start(self._keep_idle)
@@ -103,6 +104,7 @@ class SqliteMemory(TabledMemory):
         """Close the file; may be called twice."""
         # First, so that no call reopens the file after this method has taken the engine.
         self._closed = True
+        # Before the engine: a removal that is running would find it closed.
         await self._idle.close()
         async with self._opening:
             engine, self._engine = self._engine, None

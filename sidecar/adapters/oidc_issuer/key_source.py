@@ -1,4 +1,7 @@
-"""Holds the keys of an issuer. They are fetched in the background, and used for a limited time during an outage."""
+"""Holds the public keys of a token issuer.
+
+The keys are fetched in the background, and stay in use for a limited time while the issuer does not answer.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,9 +15,10 @@ from sidecar.adapters.oidc_issuer.keys import IssuerKeys, KeysUnusable, keys_of
 from sidecar.operations.ports import Clock
 
 MOST_BYTES: Final = 256 * 1024
+"""The most bytes of the issuer's answer, a JWKS (set of keys)."""
 FETCH_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 10.0
-"""Minimum time between two fetches. Tokens with unknown key ids cannot cause more requests to the issuer."""
+"""The least seconds between two fetches, so that tokens with unknown key ids cannot flood the issuer with requests."""
 
 Fetch = Callable[[], Awaitable[bytes]]
 Report = Callable[[str, str], None]

@@ -48,6 +48,7 @@ def keys_of(text: bytes, algorithms: frozenset[str]) -> IssuerKeys:
         named = _usable(each, algorithms)
         if named is None:
             continue
+        # Refused as a whole: which of the two keys counts would depend on the order in the answer.
         if named[0] in found:
             raise KeysUnusable(f"two keys have the kid {named[0][:40]!r}")
         found[named[0]] = named[1:]
@@ -58,6 +59,7 @@ def keys_of(text: bytes, algorithms: frozenset[str]) -> IssuerKeys:
 
 def _usable(jwk: Any, algorithms: frozenset[str]) -> tuple[str, str, Any] | None:
     """Return (kid, algorithm, public key), or None."""
+    # `d` is the private part: a key that was published with it proves nothing.
     if not isinstance(jwk, dict) or not isinstance(jwk.get("kid"), str) or "d" in jwk:
         return None
     algorithm = ALGORITHM_OF.get((str(jwk.get("kty")), str(jwk.get("crv", ""))))

@@ -1,4 +1,7 @@
-"""Reads a token that an issuer has signed for this sidecar. The library checks signature, audience and issuer."""
+"""Verifies a token that an issuer has signed for this sidecar: signature, algorithm, audience and issuer.
+
+Callers check its times, because operators' tokens and users' tokens have different rules.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -44,6 +47,7 @@ def signed_claims(
         head = jwt.get_unverified_header(token)
     except jwt.PyJWTError:
         raise TokenProblem("malformed", "it is neither a minted token nor one of the issuer") from None
+    # The header is not verified yet; it only selects a key, and the key determines the algorithm.
     found = known.by_id.get(str(head.get("kid")))
     if found is None:
         keys.miss()

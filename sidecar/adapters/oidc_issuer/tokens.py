@@ -1,6 +1,6 @@
-"""Verifies the tokens of an issuer.
+"""Verifies the role tokens that an OpenID Connect issuer gives to operators.
 
-The library checks signature, audience and issuer; this module checks times and role.
+`signed_claims` verifies signature, audience and issuer; this module checks times and role.
 """
 
 from collections.abc import Mapping
@@ -31,9 +31,9 @@ class IssuerRules:
     """The required contents of a token.
 
     Attributes:
-        issuer, audience: character for character.
-        subject_claim, role_claim: names of claims.
-        roles: roles by the value of the role claim.
+        issuer, audience: the exact values of these claims.
+        subject_claim, role_claim: names of the claims with the operator's name and role.
+        roles: roles of the sidecar by the value of the role claim.
     """
 
     issuer: str
@@ -69,12 +69,14 @@ class IssuerTokens:
         subject, token_id = claims.get(self._rules.subject_claim), claims.get("jti", "")
         if not isinstance(subject, str) or not SUBJECT.match(subject):
             raise invalid("subject", f"its claim {self._rules.subject_claim} is not 1 to 128 visible ASCII characters")
+        # Only for the log: a token without an id, or with a strange one, is valid.
         known_id = isinstance(token_id, str) and len(token_id) <= LONGEST_ID and token_id.isprintable()
         return Caller(subject, self._role(claims), token_id if known_id else "", self._rules.issuer)
 
     def _check_times(self, claims: Mapping[str, Any], now: datetime) -> None:
         issued, until = _moment(claims["iat"]), _moment(claims["exp"])
         begins = _moment(claims.get("nbf", claims["iat"]))
+        # The earlier of both begins counts, so that a token cannot be made in advance to live longer.
         if not issued < until or until - min(issued, begins) > LONGEST_LIFE:
             raise invalid("malformed", "it lives longer than an hour, or not at all; let the issuer make shorter ones")
         if now + SKEW < max(issued, begins):

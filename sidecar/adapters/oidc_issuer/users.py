@@ -1,4 +1,4 @@
-"""Verifies the tokens of users: one claim of a verified token becomes the principal of a turn."""
+"""Verifies the tokens of users: one claim of a verified token becomes the principal (the user) of a turn."""
 
 import math
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ class UserRules:
     """The required contents of a user's token.
 
     Attributes:
-        issuer, audience: character for character.
+        issuer, audience: the exact values of these claims.
         principal_claim: name of the claim that becomes the principal.
-        leeway: permitted difference of clocks.
+        leeway: the largest accepted difference between the clocks of issuer and sidecar.
         longest_life: a token that is valid for longer is refused.
     """
 

@@ -1,4 +1,4 @@
-"""Objects of installed plugins, each in a thread of its own, with the interface of its kind.
+"""Wraps objects of installed plugins so that each runs in a thread of its own, with the interface of its kind.
 
 A caller on the sidecar's event loop does not notice the thread. Time limits, and limits on abandoned calls, are set by
 the callers: `PluginCalls`, `GuardedGate`, `BoundedSink`, `Attempt`.
@@ -25,9 +25,9 @@ from sidecar.policy.specs import PluginSpec
 
 Made = TypeVar("Made")
 MAKE_SECONDS: Final = 30.0
-"""The longest time for a factory. The start waits for it, and serves no user yet."""
+"""The longest time in seconds for a factory. The start waits for it, and serves no user yet."""
 EDIT_SECONDS: Final = 0.05
-"""The longest time for `edit_for`, which the event loop waits for; it answers from memory."""
+"""The longest time in seconds for `edit_for`. The event loop waits meanwhile, so it must answer from memory."""
 
 
 class _Isolated(Generic[Made]):

@@ -1,4 +1,7 @@
-"""Connectors and runners of installed plugins. They are created while turns are served: no call waits for a factory."""
+"""Creates connectors and runners of installed plugins in their threads, while turns are served.
+
+No call waits for a factory: until the object exists, calls fail.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -21,7 +24,7 @@ from sidecar.policy.protocols import (
 
 Made = TypeVar("Made")
 EVENTS_AHEAD: Final = 16
-"""Events of a runner that may wait in the event loop until they are read."""
+"""The most events of a runner that wait in the event loop. A runner that is faster than its reader must wait."""
 
 
 class _Later(Generic[Made]):
@@ -100,6 +103,7 @@ class IsolatedRunner(_Later[Runner]):
             try:
                 async for event in stream:
                     await room.acquire()
+                    # The queue belongs to the loop of the caller; only this call may be made from another thread.
                     here.call_soon_threadsafe(events.put_nowait, event)
             finally:
                 close = getattr(stream, "aclose", None)
@@ -107,11 +111,13 @@ class IsolatedRunner(_Later[Runner]):
                     await close()
 
         reading = asyncio.ensure_future(self._thread.call(read))
+        # At every end, also after an error or a cancellation: otherwise the loop below would wait for ever.
         reading.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
                 yield event
                 self._thread.post(room.release)
+            # Raises the error of the runner, after all events that came before it.
             await reading
         except PluginProblem as problem:
             fault = Fault(self.target, self.target, remedy=problem.remedy)

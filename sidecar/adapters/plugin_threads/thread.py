@@ -1,4 +1,4 @@
-"""A thread with an event loop of its own: the place where one instance of a plugin lives.
+"""Runs one instance of a plugin in a thread with an event loop of its own.
 
 The factory and the methods of the instance run there. A call that blocks its thread therefore holds up this instance
 and nothing else, as long as it releases the interpreter lock: `time.sleep`, files and sockets do, pure Python code
@@ -24,6 +24,7 @@ OnProblem = Callable[[str, str], None]
 """Receives a problem: the kind of anomaly, and the details."""
 
 BLOCKED_AFTER: Final = 1.0
+"""Seconds without a reaction to a cancellation after which a thread is reported as blocked."""
 SWITCH_SECONDS: Final = 0.0002
 """The switch interval of the interpreter as soon as there is such a thread.
 
@@ -86,6 +87,7 @@ class PluginThread:
         Raises:
             TimeoutError: the function has not returned in time, or an earlier one has still not returned.
         """
+        # Not tried again while it is blocked: each try would hold up the calling event loop.
         if self._late is not None and not self._late.is_set():
             raise TimeoutError(f"{self.name} has not returned from an earlier call")
         ended = threading.Event()
@@ -167,7 +169,7 @@ class _Call(Generic[Answer]):
 
     Attributes:
         ending: the result; it is set in the calling loop.
-        heard: the thread has carried the cancellation out.
+        heard: whether the thread has processed the cancellation, and so is not blocked.
     """
 
     def __init__(self, there: asyncio.AbstractEventLoop, work: Callable[[], Awaitable[Answer]]) -> None:

@@ -15,9 +15,9 @@ Made = TypeVar("Made")
 
 
 class PluginThreads:
-    """The threads of instances; implements `Making`.
+    """Creates objects and their threads; implements the interface `Making`.
 
-    All runners of an instance share one, because there may be a runner for each sub-agent.
+    All runners of an instance share one thread, because there may be a runner for each sub-agent.
 
     Args:
         host: knows which plugins are built in.

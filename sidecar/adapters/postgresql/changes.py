@@ -1,4 +1,4 @@
-"""Detects that this or another sidecar has committed a change.
+"""Informs subscribers when this or another sidecar has committed a change to the PostgreSQL database.
 
 A notification is only a hint, because poolers and dead networks lose it. The version number in the database decides.
 It is read at every hint, and once a second in any case, which also detects a dead connection.
@@ -18,7 +18,8 @@ from sidecar.core.errors import StoreUnavailable
 EVERY: Final = 1.0
 """Seconds between two reads of the version without a hint."""
 SPACING: Final = 0.02
-"""Seconds between two notifications of this process: PostgreSQL serialises them over all committing connections."""
+"""The least seconds between two notifications of this process. PostgreSQL sends the notifications of all connections
+one after the other, so many of them would delay commits."""
 
 
 class Changes:

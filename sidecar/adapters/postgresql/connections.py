@@ -1,4 +1,4 @@
-"""A few connections to one database. Every wait has a limit on this side, because a network can fail silently.
+"""Holds a few connections to one PostgreSQL database. Every wait has a time limit here: a network can fail silently.
 
 A connection with any error except a failed statement is dropped immediately and never waited for; the next use opens
 another one. While that fails, uses are refused immediately, for a growing interval of at most one second.
@@ -24,7 +24,8 @@ FIRST_WAIT: Final = 0.05
 LONGEST_WAIT: Final = 1.0
 """Seconds between attempts to connect."""
 SERVER_FIRST: Final = 0.8
-"""Part of the local limit after which the server cancels a statement: then it is certain that nothing was stored."""
+"""The share of the local limit after which the server cancels a statement. If the server cancels it, it is certain that
+nothing was stored; if the local limit ends it, that is unknown."""
 APPLICATION: Final = "dispatch-sidecar"
 
 TUNED: Final = """
@@ -34,7 +35,10 @@ select set_config('lock_timeout', $1, false), set_config('statement_timeout', $2
     case current_setting('synchronous_commit') when 'off' then 'on' else current_setting('synchronous_commit') end,
     false)
 """
-"""Not set at the start of the connection, because poolers refuse start-up settings that they do not know."""
+"""Settings of a session: limits, and a durable commit even if the server's default is not durable.
+
+They are not sent with the start of the connection, because poolers refuse start-up settings that they do not know.
+"""
 ARRAYS: Final = ("boolean", "integer", "bigint", "date", "timestamptz", "bytea", "jsonb")
 """Types whose arrays occur in statements."""
 KNOW_ARRAYS: Final = f"select {', '.join(f'${place}::{name}[]' for place, name in enumerate(ARRAYS, 1))}"
@@ -48,7 +52,8 @@ class ConnectionTimeouts:
         connect: for opening a connection.
         statement: for an answer; a working server cancels a little earlier.
         lock: for a row that another transaction has locked.
-        pooled: statements are not prepared by name: behind a pooler the next one may reach another connection.
+        pooled: whether a pooler may be in between. Statements are then not prepared by name, because the next one may
+            reach another connection of the server.
     """
 
     connect: float = 2.0

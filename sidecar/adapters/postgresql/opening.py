@@ -19,6 +19,7 @@ LOCK: Final = 0x53494445
 """Number of the advisory lock under which a schema is changed."""
 SECONDS_TO_MIGRATE: Final = 300.0
 SECONDS_TO_BE_HEARD: Final = 1.0
+"""Seconds within which a notification to oneself must arrive; a direct connection delivers it in milliseconds."""
 BACKEND: Final = "select pg_backend_pid()"
 TRIES: Final = 5
 Result = TypeVar("Result")

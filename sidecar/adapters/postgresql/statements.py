@@ -1,4 +1,4 @@
-"""Runs statements over a few connections, and maps their failures for the caller."""
+"""Runs SQL statements over a few connections, and converts failures to errors that say whether anything was stored."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
@@ -15,7 +15,7 @@ from sidecar.operations.record.ports import CommitUnknown
 Result = TypeVar("Result")
 
 REPEATED: Final = frozenset({"40P01", "40001"})
-"""Deadlock, serialization failure: nothing of the transaction was stored."""
+"""SQL states of a deadlock and of a serialization failure: nothing of the transaction was stored."""
 TRIES: Final = 3
 
 

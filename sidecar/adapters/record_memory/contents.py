@@ -1,4 +1,4 @@
-"""The contents of a journal in memory, and their limits."""
+"""The contents of a journal (append-only log of facts) in memory, and the rules by which old turns are dropped."""
 
 from collections import OrderedDict
 from datetime import date
@@ -17,15 +17,17 @@ from sidecar.operations.record.rows_in_memory import RowsInMemory
 MIB: Final = 1024 * 1024
 OF_A_TURN: Final = 1500
 OF_A_ROW: Final = 700
-"""Measured bytes that a turn takes besides its facts and frames, and that each of these takes besides its contents."""
+"""Bytes that a turn takes besides its facts and frames (`OF_A_TURN`), and that each fact or frame takes besides its
+contents (`OF_A_ROW`). Both were measured."""
 
 
 class StoredTurn(Struct):
     """Everything of one turn.
 
     Attributes:
-        numbers: of its facts in the journal.
-        came_with: number of the newest fact that was stored together with the frames of an attempt.
+        numbers: the numbers of its facts in the journal.
+        frames: messages of the runner, by attempt.
+        came_with: the number of the newest fact that was stored together with the frames of an attempt.
         weight: approximate size in bytes.
     """
 
@@ -43,10 +45,10 @@ class JournalContents(Struct):
     """The contents of a journal; several instances may append to it.
 
     Attributes:
-        kept: the most turns; of ended ones, the one that ended first is dropped first.
+        kept: the most turns. Ended turns are dropped first, in the order of their ends.
         most_bytes: approximate limit for all turns; the newest turn is kept, whatever its size.
-        number: of the newest fact.
-        last_called: by episode, the turn that ended last of those that called a sub-agent.
+        number: the number of the newest fact.
+        last_called: by episode: of the turns that called a sub-agent, the one that ended last.
         changed: the newest number of each turn, the most recently changed last.
         ended: ended turns, the most recently ended last.
         weight: approximate size of all turns in bytes.

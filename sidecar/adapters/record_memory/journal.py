@@ -1,4 +1,4 @@
-"""The journal in memory. "Durable" means here: as long as the process runs."""
+"""The journal (append-only log of facts) in memory. Facts are lost when the process ends."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import date, datetime
@@ -17,7 +17,7 @@ ONLY: InstanceId = InstanceId("this-process")
 
 
 class MemoryJournal:
-    """The journal port over `JournalContents`, for one instance.
+    """Implements the interface `Journal` for one instance (run of a sidecar).
 
     Args:
         contents: shared by all instances of one record.

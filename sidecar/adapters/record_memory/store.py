@@ -1,4 +1,4 @@
-"""A store whose journal is in memory, so that no call has to wait."""
+"""The store of facts whose journal is in memory, so that no append has to wait."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from sidecar.operations.record.projector import Projector
 
 
 class MemoryStore(JournalStore):
-    """The store port for one instance. See `MemoryJournal` for the arguments; `recorder` receives defects.
+    """Implements the interface `Store` for one instance. `MemoryJournal` explains the arguments.
 
     Attributes:
         contents: of the journal.

@@ -1,4 +1,7 @@
-"""The changes of the journal since lists last read it. Facts are numbered by instance."""
+"""Reads the facts of the PostgreSQL journal that the rows of lists do not contain yet.
+
+Each instance (run of a sidecar) numbers its own facts.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -1,4 +1,7 @@
-"""The journal port over PostgreSQL. One statement compares an append with the head of its turn and updates the head."""
+"""The journal (append-only log of facts) in PostgreSQL.
+
+One statement compares an append with the head of its turn, i.e. its newest version, and updates the head.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -53,8 +56,8 @@ class PostgresJournal(PostgresErasing):
     """The journal over one connection that writes and a few that read.
 
     Attributes:
-        lapses: how often the own lease was renewed after it had expired; others may have taken over dispatches.
-        limits: also for other data in the database; behind a pooler, `pooled`.
+        lapses: how often the lease was renewed after it had expired. Others may then have taken over dispatches.
+        limits: the limits of connections, also for other data in the database; `pooled` behind a pooler.
     """
 
     waits = True

@@ -1,6 +1,6 @@
-"""The rows of lists, in the database of the journal.
+"""The rows from which lists of turns are read, in the PostgreSQL database of the journal.
 
-Each sidecar projects its own facts, and those of dead sidecars.
+Each sidecar derives rows ("projects") from its own facts, and from those of dead sidecars.
 """
 
 import time
@@ -28,7 +28,7 @@ TAKEN: Final = "select generation, alterations from lists_taken"
 LEASE: Final = "select lists_lease($1, $2)"
 LEASED_FOR: Final = timedelta(seconds=30)
 ASKED_AGAIN: Final = 10.0
-"""Interval in seconds at which the lease is renewed and unprojected facts are searched."""
+"""Seconds after which the lease is renewed, and facts that no sidecar projects are searched."""
 KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 25))})"
 CLEAR: Final = "select lists_clear()"
 NEWEST_EPISODES: Final = """
@@ -49,7 +49,7 @@ select episode_id, principal, min(began_at), (array_agg(turn_id order by began_a
 
 
 class PostgresProjection:
-    """The projection port, over one connection.
+    """Implements the interface `Projection` over one connection.
 
     Args:
         dsn: of the journal's database, whose schema exists.

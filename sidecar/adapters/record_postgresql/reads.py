@@ -1,4 +1,4 @@
-"""Reads of the journal. Facts are read by the day of their turn, so that only one partition is searched."""
+"""Reads the PostgreSQL journal. Facts are read by the day of their turn, so that only one partition is searched."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime
@@ -70,7 +70,7 @@ TRIES: Final = 5
 
 
 class PostgresReads:
-    """The methods of `JournalReads` and `RecordArchive`. The attributes belong to the subclass.
+    """The methods of the interfaces `JournalReads` and `RecordArchive`. The subclass sets the attributes.
 
     Possibly long results are read in pages. Rows are only added, so the pages are consistent; rows that retention
     removes in the meantime are missing from later pages.

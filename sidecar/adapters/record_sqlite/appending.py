@@ -1,4 +1,4 @@
-"""Writes decided appends in one transaction. Runs in the writer's thread."""
+"""Appends facts to the SQLite journal, in one transaction for a group of turns. Runs in the writer's thread."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ MOST_TURNS: Final = 4000
 
 
 class Appending:
-    """Appends facts, with the end of the journal cached.
+    """Appends facts; keeps the end of the journal (newest numbers and hashes) in memory.
 
     The cache is valid because only one process writes to the file. It reflects the last commit, so the caller must call
     `forget` after a transaction that failed; otherwise later facts would get numbers that leave a gap.

@@ -1,4 +1,4 @@
-"""Reads for the verification, and removals by retention."""
+"""Reads the SQLite journal for verification, and removes facts for retention and erasures."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -68,7 +68,7 @@ UPDATE facts SET texts = NULL, salt = NULL, texts_digest = ?, erased_under = ?
 FRAMES_OF: Final = f"{FRAMES_WHERE} t.turn_id = ?)"
 PAGE: Final = 500
 SEARCHED: Final = 2000
-"""Facts whose texts are searched in one read."""
+"""Facts whose texts one read searches. More would keep the reader's thread busy while other reads wait."""
 
 
 def roots(connection: apsw.Connection) -> Sequence[RootState]:

@@ -1,4 +1,4 @@
-"""The changes of the journal since lists last read it."""
+"""Reads the facts of the SQLite journal that the rows of lists do not contain yet."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from sidecar.core.listing.changes import ChangedTurn, Changes, ReadPosition, Wat
 from sidecar.operations.record.ports import NotThisJournal
 
 SEQUENCE: Final = "journal"
-"""The only sequence: all facts of a file are numbered together."""
+"""The name of the only sequence of numbers: all facts of a file are numbered together."""
 LINK: Final = "SELECT link FROM facts WHERE number = ?"
 NEXT: Final = f"""
 SELECT f.number, t.turn_id, f.version, {FACT_COLUMNS}

@@ -1,4 +1,4 @@
-"""The journal port over a SQLite file."""
+"""The journal (append-only log of facts) in a SQLite file, which one process at a time has open."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
@@ -28,7 +28,7 @@ SELECT episode_id, episode_id FROM turns WHERE called = 1 AND episode_id > ?
 Result = TypeVar("Result")
 Report = Callable[[str, str], None]
 PAGE: Final = 50
-"""Turns from before this start that one read of `left_behind` loads."""
+"""The most turns from before this start that one read of `left_behind` loads."""
 
 
 class SqliteJournal(SqliteArchiveReads):
@@ -93,7 +93,7 @@ class SqliteJournal(SqliteArchiveReads):
         return self._instance
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
-        """Append facts in one transaction. See the port."""
+        """Append facts in one transaction; return for each turn whether its facts were stored."""
         for each in appends:
             # Before the write, and also if it fails: the filter may name an episode too many, but must never miss one.
             if each.index is not None and each.index.called:

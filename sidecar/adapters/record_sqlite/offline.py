@@ -1,4 +1,4 @@
-"""Reads the record of a file that a sidecar may have open, or of a copy: takes no lock, and changes nothing.
+"""Reads a SQLite record that a sidecar may have open, or a copy of it. Takes no lock, and changes nothing.
 
 Each page is read in its own transaction. No transaction is open between two pages, so the running sidecar can truncate
 its write-ahead log.
@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 
 class OfflineSqliteRecord(SqliteArchiveReads):
-    """The reads of a record for verifying. Created by `opened`. Every method raises `StoreUnavailable`."""
+    """Reads a record for its verification. Create it with `opened`. Every method may raise `StoreUnavailable`."""
 
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
         """Read from an open connection."""
@@ -92,6 +92,7 @@ def _connected(path: Path) -> apsw.Connection:
 
 
 def _reading(path: Path, how: str) -> apsw.Connection:
+    # Read-only by SQLite itself, so that not even a defect here can change evidence.
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(f"file:{quote(str(path.absolute()))}?{how}", flags=flags)
     connection.set_busy_timeout(BUSY_MILLISECONDS)
@@ -100,6 +101,7 @@ def _reading(path: Path, how: str) -> apsw.Connection:
 
 def _check(connection: apsw.Connection, path: Path) -> None:
     schema = record_schema()
+    # The file may come from elsewhere: its schema must not run functions.
     connection.execute("PRAGMA trusted_schema = OFF")
     if connection.pragma("application_id") != schema.application_id:
         raise DatabaseProblem(f"{path} is a database of another kind, not {schema.what}")

@@ -1,4 +1,4 @@
-"""Writes and finds the rows of lists. Each function works within one transaction."""
+"""Writes and reads the rows from which lists of turns are made. Each function works within one transaction."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -111,7 +111,7 @@ def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
 
 
 def _only_goes_on(kept: Row, row: TurnRow | None) -> bool:
-    """Return whether the rows of a turn in other tables stay correct, so that new rows need only be added."""
+    """Return whether the rows of a turn in other tables stay correct, so that rows need only be added, not removed."""
     _, shown, *values = kept
     if row is None or not shown:
         return row is None and not shown

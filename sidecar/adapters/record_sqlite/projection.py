@@ -1,6 +1,6 @@
-"""The rows of lists in a separate SQLite file, so that writing them never holds the lock of the record.
+"""The rows of lists in a separate SQLite file, so that writing them never delays an append to the record.
 
-All contents follow from the record: an unusable file is created again, and the projector fills it.
+The record determines all contents: an unusable file is created again, and the projector fills it.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ def discard_projection(record: Path) -> None:
 
 
 class SqliteProjection:
-    """The projection port. The file is opened when it is first needed: a start does not wait for it.
+    """Implements the interface `Projection`. The file is opened when it is first needed: a start does not wait for it.
 
     Args:
         record: the file of the record, which this process holds.

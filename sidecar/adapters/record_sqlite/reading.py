@@ -1,4 +1,4 @@
-"""Reads the journal. Each function runs in one read transaction, so it sees one state of the database."""
+"""Reads the SQLite journal. Each function runs in one read transaction, so it sees one state of the database."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -18,7 +18,8 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 FACT_COLUMNS: Final = "i.instance, f.at, f.body, f.texts, f.salt, f.texts_digest, f.link, f.erased_under"
 FRAMES_OF_A_FACT: Final = 65_536
-"""The most attempts with one fact: their places begin at the number of the fact times this."""
+"""The most attempts that are stored with one fact. The place of an attempt is the fact's number times this, plus its
+index, so that a range of places belongs to a fact without another column."""
 WITH_FRAMES: Final = f"""
 turns t JOIN facts f ON f.turn = t.number JOIN attempt_frames a
   ON a.place >= f.number * {FRAMES_OF_A_FACT} AND a.place < (f.number + 1) * {FRAMES_OF_A_FACT}

@@ -1,4 +1,4 @@
-"""The stored rollouts as plain objects, and the rules for changing them: the reference for every database."""
+"""Rollouts in memory as plain objects, and the rules for changing them. Stores in databases must behave the same."""
 
 from collections.abc import Callable
 from datetime import datetime

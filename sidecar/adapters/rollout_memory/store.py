@@ -1,4 +1,4 @@
-"""The port of rollouts over contents in memory."""
+"""The store of rollouts in memory, for records in memory and for tests."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -65,7 +65,7 @@ class MemoryRollouts:
         return self._contents().rollouts.get(slot)
 
     async def write(self, change: RolloutWrite) -> None:
-        """Write one change. See the port."""
+        """Write one change as a whole, or raise and change nothing."""
         self._contents().write(change)
 
     async def answer(self, request_id: str) -> StoredAnswer | None:

@@ -1,4 +1,4 @@
-"""The port of rollouts over the PostgreSQL database of the record."""
+"""The store of rollouts in the PostgreSQL database of the record."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -17,7 +17,7 @@ from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
 
 CHANNEL: Final = "sidecar_rollouts"
 CHANGED: Final = "select version + last_number from rollout_version"
-"""The number that changes with every commit, including audit rows."""
+"""Reads the number that changes with every commit, also with one that only adds audit rows."""
 READERS: Final = 2
 SAID_AGAIN_AFTER: Final = timedelta(seconds=2)
 """A replica whose version does not change reports it, and its bound turns, only at this interval."""

@@ -1,4 +1,4 @@
-"""The port of rollouts over the SQLite file of the record."""
+"""The store of rollouts in the SQLite file of the record."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, PinnedTurn
 from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
 
 SAID_AGAIN_AFTER: Final = timedelta(seconds=5)
-"""An unchanged number of bound turns is written only at this interval."""
+"""The least time between two writes of the same number of bound turns: each write costs an fsync."""
 SHOW: Final = "insert or replace into rollout_replicas values ($1, $2, $3, $4)"
 FORGET: Final = "delete from rollout_replicas where seen_at < $1"
 REPLICAS: Final = """
@@ -86,6 +86,7 @@ class SqliteRollouts(TabledRollouts):
 
     def _purge(self, marker: AuditMarker) -> Steps[None]:
         yield ("insert into rollout_audit_markers values ($1, $2)", marker.number, text_of(marker))
+        # Triggers refuse to delete audit rows unless this table has a row. It is empty again before the commit.
         yield ("insert into purging values ('retention of the audit of rollouts')",)
         yield ("delete from rollout_audit where number <= $1", marker.number)
         yield ("delete from rollout_answers where at < $1", marker.before)

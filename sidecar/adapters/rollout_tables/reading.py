@@ -1,4 +1,4 @@
-"""Reads rollouts."""
+"""Statements that read rollouts, their audit and the embedded flags; SQLite and PostgreSQL share them."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -26,6 +26,7 @@ where number < coalesce((select min(number) from rollout_audit where at >= $1), 
   and number < coalesce((select min(number) from rollout_unexported), 9223372036854775807)
 order by number limit $2
 """
+# By number and not only by time: the rows form a chain of hashes, of which only the beginning may be cut off.
 LINKED: Final = "select number, slot, kind, body, link from rollout_audit where number > $1 order by number limit $2"
 
 
@@ -92,7 +93,7 @@ def unexported(limit: int, time: Callable[[Any], datetime]) -> Steps[Sequence[Au
 
 
 def old_audit(before: datetime) -> Steps[OldAudit | None]:
-    """Return the rows that may be removed; see the port."""
+    """Return the oldest audit rows that are older than `before` and that every audit sink has received."""
     rows = yield (OLD, before, LARGEST_REMOVAL)
     return old_audit_of([(number, body, link) for number, body, link in rows])
 

@@ -1,4 +1,4 @@
-"""The port of rollouts over these tables. A database adds its reads, its transactions, and its replicas."""
+"""Implements the store of rollouts in tables; each database adds its reads, its transactions and its replicas."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 class AuditReads(ABC):
-    """The reads of the audit that verifying needs."""
+    """The reads of the audit that its verification needs."""
 
     async def audit_head(self) -> AuditHead:
         """Return the head of the audit's chain."""
@@ -71,7 +71,7 @@ class TabledRollouts(AuditReads):
         return await self._read(reading.rollout(slot))
 
     async def write(self, change: RolloutWrite) -> None:
-        """Write one change. See the port."""
+        """Write one change as a whole, or raise and change nothing."""
         written = partial(self._written, partial(writing.write, change, self._next_id()))
         if change.answer is not None:
             # The answer and the write id make a repetition recognisable. Without an answer, the stored value itself
@@ -101,7 +101,7 @@ class TabledRollouts(AuditReads):
         await self._confirmed(partial(writing.exported, rows))
 
     async def keep_definition(self, definition: KeptDefinition) -> None:
-        """Store a definition by digest; one that is stored already costs a read."""
+        """Store a definition by its digest; if it is stored already, this only reads."""
         # A write would make every replica commit once for each definition at each start.
         if await self.definition(definition.digest) is None:
             await confirmed(partial(self._written, partial(writing.keep_definition, definition)))
@@ -149,6 +149,8 @@ class TabledRollouts(AuditReads):
         return await confirmed(partial(self._transaction, work))
 
     async def _written(self, work: Callable[[], Steps[None]]) -> None:
+        # Announced only after the commit: a reader that is woken earlier would see the old state, and wait for the next
+        # hint.
         await self._transaction(work)
         self._changed()
 

@@ -1,4 +1,4 @@
-"""Writes rollouts, each within one transaction."""
+"""Statements that write rollouts, their audit and the embedded flags; each function is one transaction."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime

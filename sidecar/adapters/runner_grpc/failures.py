@@ -1,6 +1,6 @@
 """Classifies a failed `Run`: whether another attempt may succeed, and whether the host was reachable.
 
-Texts of a host go only to the operator's timeline, truncated and without control characters.
+Texts of a host are shown only to operators, truncated and without control characters.
 """
 
 from typing import Final
@@ -17,6 +17,7 @@ from subagents_errors import CallFailure, DefinitionNotHeld, Draining
 DOMAIN: Final = "sidecar.subagents"
 DETAILS_KEY: Final = "grpc-status-details-bin"
 LONGEST_DETAIL: Final = 200
+"""The most characters of a host's text that are kept."""
 SETTING: Final = "its address: `[targets]`, or `runner.target` of its card"
 TOO_LARGE: Final = "message larger than max"
 """gRPC distinguishes its own size limit from a busy host only by this text."""
@@ -41,7 +42,7 @@ def error_of(failure: grpc.aio.AioRpcError, target: str, *, heard: bool) -> Runn
     Args:
         failure: the exception of gRPC.
         target: of the host.
-        heard: whether the host had sent an event before.
+        heard: whether the host had sent an event before the failure.
     """
     code, reason, text = failure.code(), reason_in(failure), failure.details() or ""
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and TOO_LARGE in text:
@@ -53,6 +54,7 @@ def error_of(failure: grpc.aio.AioRpcError, target: str, *, heard: bool) -> Runn
     if code is grpc.StatusCode.UNAVAILABLE and reason in {"", Draining.reason}:
         fault = grpc_fault(target, code.name, text, SETTING)
         return RunnerError(detail, transient=True, unreachable=not heard, connection_lost=heard, fault=fault)
+    # No event until the deadline: the connection may be dead without either side knowing.
     if code is grpc.StatusCode.DEADLINE_EXCEEDED and not reason and not heard:
         fault = grpc_fault(target, code.name, "", SETTING)
         return RunnerError(detail, connection_lost=True, fault=fault)

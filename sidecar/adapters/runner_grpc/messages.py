@@ -1,4 +1,4 @@
-"""Translates requests to a host and its reports to and from messages."""
+"""Translates requests for a runner host to messages, and the host's messages to events."""
 
 from datetime import timedelta
 from functools import lru_cache
@@ -30,12 +30,13 @@ KINDS: Final = {question_pb2.QuestionKind.Value(f"QUESTION_KIND_{each.name}"): e
 ANSWERERS: Final = {question_pb2.Answerer.Value(f"ANSWERER_{each.name}"): each for each in Answerer}
 """Unspecified means the user: if a question does not say who may answer, the model may not."""
 MOST_SECONDS: Final = 366 * 86_400
+"""The longest life of a question that a host can ask for; a longer one is cut."""
 CARDS_KEPT: Final = 256
 """The most cached digests of cards with their prompts; a dropped one is computed again."""
 
 
 def run_message(request: RunRequest, gateway_target: str) -> runner_pb2.RunRequest:
-    """Return the request to a host, without the card."""
+    """Return the request for a host, without the card (the definition with its prompt), which is sent on demand."""
     definition, continuation = request.card.definition, request.continuation
     seconds = request.timeout.total_seconds()
     return runner_pb2.RunRequest(
@@ -112,7 +113,7 @@ def event_of(raw: bytes) -> RunnerEvent | None:
 
 @lru_cache(CARDS_KEPT)
 def _card_digest(digest: str, prompt_prefix: str) -> str:
-    """Return the key of the card: two cohorts share a definition, but not its prompt. Source: PC1-D-20."""
+    """Return the digest of a card with its prompt: cohorts share a definition, but not its prompt. Source: PC1-D-20."""
     return f"sha256:{sha256(f'{digest}{prompt_prefix}'.encode()).hexdigest()}"
 
 

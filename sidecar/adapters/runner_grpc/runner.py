@@ -1,4 +1,4 @@
-"""Runner `grpc`."""
+"""The runner `grpc`: runs attempts of sub-agents in a runner host, over a gRPC stream."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -19,18 +19,18 @@ from subagents_tls.files import WatchedFiles
 RUN: Final = "/subagents.runner.v1.SubAgentRunnerService/Run"
 Metadata = tuple[tuple[str, str], ...]
 MOST_UNKNOWN: Final = 1000
-"""The most events of unknown kinds, which a newer host may send; more count as a flood."""
+"""The most events of unknown kinds in one attempt. A newer host may send some; more end the attempt."""
 
 
 class DefinitionRequested(Exception):
-    """The host does not have the definition and has not begun."""
+    """The host lacks the definition, and has not begun the attempt."""
 
 
 class GrpcRunner:
     """Runs attempts on one host. It never retries by itself: the contract decides what may be repeated.
 
     Args:
-        target: the host, as a gRPC target; also the name of what fails together.
+        target: the address of the host. It is also the key of the circuit breaker.
         gateway_target: the address of the tool gateway for the host.
         settings: of the network.
 
@@ -57,7 +57,7 @@ class GrpcRunner:
 
     @property
     def target(self) -> str:
-        """The name of what fails together."""
+        """The key of the circuit breaker: attempts at one target fail together."""
         return self._target
 
     async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
@@ -67,6 +67,7 @@ class GrpcRunner:
             RunnerError: the attempt failed.
         """
         loop = asyncio.get_running_loop()
+        # One deadline for both requests: the second gets what the first has left.
         until = loop.time() + request.timeout.total_seconds()
         message = run_message(request, self._gateway_target)
         trace = tuple(request.trace_headers.items())
@@ -104,6 +105,8 @@ class GrpcRunner:
                 heard = True
                 if event is not None:
                     yield event
+                    # Returns without waiting for the status: the result is complete, and a host may be slow to end its
+                    # stream.
                     if isinstance(event, RunFinished):
                         return
                     continue
@@ -118,10 +121,14 @@ class GrpcRunner:
             text = "the connection to the host was closed"
             raise RunnerError(text, transient=True, unreachable=not heard, connection_lost=heard) from None
         except asyncio.CancelledError:
+            # gRPC ends the calls of a closed channel with `CancelledError`, which must not look like a cancellation of
+            # this task.
             if self._closed and not _being_cancelled():
                 raise RunnerError("the connection to the host was closed", transient=True) from None
             raise
         finally:
+            # In every case: otherwise a reader that stops early would leave the stream open, and the host would work
+            # on.
             call.cancel()
 
     def _call(self, message: runner_pb2.RunRequest, seconds: float, metadata: Metadata) -> Any:
@@ -146,6 +153,7 @@ def _being_cancelled() -> bool:
 
 def _options(settings: GrpcRunnerSettings) -> Sequence[tuple[str, int]]:
     return (
+        # A repeated `Run` would be another attempt, which only the contract may allow.
         ("grpc.enable_retries", 0),
         ("grpc.keepalive_time_ms", round(settings.keepalive_seconds * 1000)),
         ("grpc.keepalive_timeout_ms", round(settings.keepalive_timeout_seconds * 1000)),

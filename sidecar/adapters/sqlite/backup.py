@@ -1,4 +1,4 @@
-"""Copies a database while it is being written."""
+"""Copies a SQLite database to a new file while a sidecar writes to it."""
 
 import os
 from pathlib import Path
@@ -36,6 +36,7 @@ def back_up(source: Path, target: Path) -> None:
 def _copy(source: Path, target: Path) -> None:
     reading = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)  # may need to create the log's index
     try:
+        # A checkpoint by this connection would compete with the checkpoints of the sidecar.
         reading.wal_autocheckpoint(0)
         writing = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
@@ -46,6 +47,7 @@ def _copy(source: Path, target: Path) -> None:
             writing.close()
     finally:
         reading.close()
+    # SQLite does not sync a copy on its own; a backup that a power failure removes is none.
     handle = os.open(target, os.O_RDONLY)
     try:
         os.fsync(handle)

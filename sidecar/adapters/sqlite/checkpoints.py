@@ -1,4 +1,7 @@
-"""Moves the contents of the write-ahead log into the database file, in a separate thread."""
+"""Moves the contents of SQLite's write-ahead log into the database file (a checkpoint), in a separate thread.
+
+No commit waits for a checkpoint, except while a log that has become very large is emptied.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,11 +15,12 @@ from sidecar.adapters.sqlite.opening import close_failed
 from sidecar.adapters.sqlite.worker import Worker
 
 PAGES: Final = 4000
-"""A write-ahead log of this many pages (4 MB) is moved into the file."""
+"""Pages of the log (4 MB) from which its contents are moved into the file."""
 LARGEST: Final = 64 * 1024 * 1024
-"""Bytes; if the log is larger, writers wait briefly while it is emptied."""
+"""Bytes of the log above which writers wait briefly while it is emptied."""
 PATIENCE_MILLISECONDS: Final = 100
-"""How long emptying the log waits for readers. Writers wait meanwhile, so it is well below their own limit."""
+"""The longest time for which emptying the log waits for readers. Writers wait meanwhile, and wait for a second at
+most."""
 
 
 class Checkpoints:
@@ -46,7 +50,8 @@ class Checkpoints:
         self._asked = Lock()
 
     def committed(self, pages: int) -> None:
-        """Check whether there is enough to checkpoint; `pages` are in the log. Called in the writer's thread."""
+        """Start a checkpoint if the log has enough pages. Called in the writer's thread after each commit."""
+        # The lock is held from here until the checkpoint ends, so that commits do not queue one each.
         if pages >= self._pages and self._asked.acquire(blocking=False):
             self._worker.submit(self._asked_for)
 

@@ -1,4 +1,4 @@
-"""One SQLite file, opened by this process alone; error texts stay here, because they may contain paths and contents."""
+"""Runs transactions on one SQLite file that only this process has open. Errors contain no text of SQLite."""
 
 import asyncio
 from collections.abc import Callable, Mapping

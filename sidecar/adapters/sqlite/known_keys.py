@@ -1,4 +1,4 @@
-"""Tells, without reading the file, that a key is new, so that new work waits for no thread.
+"""Decides without reading the file whether a key is new, so that new work does not wait for the reader's thread.
 
 This is a Bloom filter. It may report a new key as known, and then the file is read; it never reports a known key as
 new. It works only for a file that no other process writes.
@@ -19,9 +19,8 @@ BITS: Final = 1 << 24
 """2 MiB. With a million keys, one look-up in 500 reads the file in vain; with four million, one in 7."""
 PROBES: Final = 4
 PAGE: Final = 500
-"""Keys in one read.
-
-Between two reads the reader's thread serves others; one holds the interpreter for a millisecond.
+"""Keys that one read loads. A read holds the interpreter for about a millisecond. Between two reads, the reader's
+thread serves other callers.
 """
 
 
@@ -43,8 +42,8 @@ class KnownKeys:
         self._pages, self._first = pages, first
         self._bits = mmap(-1, BITS // 8)  # an anonymous mapping uses memory only for pages that were written
         self._noted: list[str] | None = []
-        """Keys that came while the table is read: the bits are the reader's until then, and setting one takes a read
-        and a write."""
+        """Keys that were added while the table is read. Until then only the reader's thread may set bits: setting one
+        is a read and a write, so two threads could lose a bit."""
         self.loaded = False
 
     async def load(self, engine: SqliteEngine) -> None:
@@ -56,6 +55,7 @@ class KnownKeys:
         except StoreUnavailable:
             self._noted = None
             return
+        # Before `loaded` is set: from then on, a missing bit means that the key is new.
         for key in self._noted or ():
             self._add(key)
         self._noted, self.loaded = None, True

@@ -14,7 +14,8 @@ from msgspec import Struct
 from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem, Migration, pending
 
 LEAST_VERSION: Final = (3, 51, 3)
-"""Before it, two connections that write and checkpoint at once can lose committed data (the WAL-reset bug)."""
+"""The oldest SQLite that is accepted. In older ones, two connections that write and checkpoint at the same time can
+lose committed data (the WAL-reset bug)."""
 BUSY_MILLISECONDS: Final = 1000
 PAGE_BYTES: Final = 1024
 """Page size of a new file.
@@ -23,9 +24,10 @@ A commit writes each page that it changes as a whole, most of them for only one 
 4,096 bytes, a dispatch writes 1.6 times as much in a small record, and twice as much in a large one.
 """
 COPIED_AT_ONCE: Final = 64 * 1024
-"""Bytes of the log. SQLite's `xWrite` accepts at most 131,071 bytes; more is reported as "disk full"."""
+"""Bytes of the log that are copied at a time. SQLite's `xWrite` accepts at most 131,071; more is reported as "disk
+full"."""
 CHECKED_UP_TO: Final = 64 * 1024 * 1024
-"""Bytes. A larger file is not checked completely at each start."""
+"""Size in bytes up to which a file is checked completely at each start. The check reads the whole file."""
 
 
 class Schema(Struct, frozen=True):
@@ -197,6 +199,7 @@ def _applied(connection: apsw.Connection) -> Mapping[int, str]:
 def _check_owner(connection: apsw.Connection, schema: Schema, where: str) -> None:
     found = connection.pragma("application_id")
     tables = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name <> 'schema_migrations'").get
+    # 0 is an empty or new file; without tables it belongs to no program yet.
     if found not in {0, schema.application_id} or (found == 0 and tables):
         raise DatabaseProblem(f"{where} is a database of something else than {schema.what}: give another path")
 

@@ -1,4 +1,4 @@
-"""A thread that runs jobs in order and delivers their results on the event loop."""
+"""Runs jobs in order in one thread, and delivers their results on the event loop."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Creates or reads secrets in files, and checks their modes."""
+"""Reads secrets from files that only their owner can read, and creates a missing secret."""
 
 import os
 import secrets
@@ -9,9 +9,10 @@ from typing import Final
 from sidecar.core.decoding import DecodeError, from_ascii
 
 SHORTEST: Final = 32
-"""Minimum number of characters."""
+"""The least number of characters: 128 bits as hex. A shorter secret could be guessed."""
 SECRET_BYTES: Final = 32
 LARGEST: Final = 64 * 1024
+"""The most bytes that are read of a file."""
 
 
 class SecretFileProblem(Exception):
@@ -45,8 +46,10 @@ def read_secrets(path: Path) -> tuple[str, ...]:
 
 def _text_in(path: Path, shortest: int) -> str:
     try:
+        # Without `O_NONBLOCK`, a named pipe at this path would block the start.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
+            # Of the open file and not of the path, which could be exchanged between check and read.
             found = os.fstat(handle)
             if not stat.S_ISREG(found.st_mode):
                 raise SecretFileProblem(f"{path} is not a regular file")

@@ -24,8 +24,9 @@ def reduce_gc_frequency() -> None:
 
 FIRST_WAIT: Final = 0.2
 LONGEST_WAIT: Final = 10.0
+"""Seconds. A loop that fails at once must not occupy the event loop, but must soon work again after an outage."""
 HEALTHY_AFTER: Final = 60.0
-"""Seconds. After a loop has run this long, its backoff starts again."""
+"""Seconds that a loop must run until a further failure counts as its first again."""
 
 
 class LoopEnded(Exception):
@@ -70,6 +71,8 @@ class Supervisor:
         try:
             await run()
         except asyncio.CancelledError as stray:
+            # Without a cancellation of this task, the loop itself raised it, e.g. from a client library: it is
+            # restarted.
             if task is not None and task.cancelling():
                 raise
             return stray

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 Result = TypeVar("Result")
 CLOSE_SECONDS: Final = 2.0
+"""Seconds that a plugin's object gets to close."""
 
 
 SWITCH_SECONDS: Final = 0.0002
@@ -39,10 +40,10 @@ class OffLoop:
 
 
 class _ShortInterval:
-    """Keeps the switch interval short while computations run.
+    """Keeps the switch interval of the interpreter short while computations run.
 
-    The interval is one for the whole interpreter. They are therefore counted: if each restored what it found, the
-    second of two that overlap would leave the short interval behind.
+    There is one interval for the whole interpreter, so computations are counted. If each of them restored the value
+    that it found, the second of two that overlap would leave the short interval behind.
     """
 
     def __init__(self) -> None:
@@ -117,6 +118,7 @@ class OwnedTasks:
         # A copy: each ended task removes itself.
         stopped = dict(self._tasks)
         for task in stopped:
+            # All at once and then one wait: one after the other, each slow task would add its own time.
             task.cancel("the sidecar is stopping")
         if not await self.ended(within):
             for task in list(self._tasks):

@@ -1,4 +1,4 @@
-"""Exchanges of tokens at one token endpoint, for one connector.
+"""Exchanges users' tokens for tokens of a data service at a token endpoint (RFC 8693), for one connector.
 
 The data service then identifies the user by a token of an issuer that it trusts, and need not trust the sidecar.
 """
@@ -34,9 +34,9 @@ LARGEST_ANSWER: Final = 64 * 1024
 LONGEST_TOKEN: Final = 8 * 1024
 """The most characters of a token: it becomes a header, and services accept 8 to 16 KiB of headers."""
 MOST_KEPT: Final = 1024
-"""The most cached tokens. Beyond it, the least recently used one is dropped, and exchanged again when it is needed."""
+"""The most cached tokens. A further one replaces the least recently used one, which is exchanged again if needed."""
 MARGIN: Final = 30.0
-"""Seconds before the expiry of a token at which it is no longer used; for a short-lived one, a tenth of its life."""
+"""Seconds before its expiry from which a token is no longer used; at most a tenth of its life."""
 
 Key = bytes
 """Digest of the user's token, the audience and the scope."""

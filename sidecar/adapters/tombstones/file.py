@@ -1,8 +1,8 @@
-"""Stops in an append-only file that only this process writes; each is on disk before its answer is sent.
+"""Keeps stops (kills and ramp-downs that took effect here) in a file; each is on disk before its answer is sent.
 
-A stop that cannot be written is in effect in memory, and is written together with the next stop that can be. A large
-file is replaced by one with the entries that still count: a watchdog may ramp down for months, and that must not make
-a start fail.
+Only this process writes the file, and only appends. A stop that cannot be written is in effect in memory, and is
+written together with the next stop. A large file is replaced by one with the entries that still count: a watchdog may
+ramp down for months, and that must not make a start fail.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from sidecar.core.identifiers import Digest
 from sidecar.operations.rollout.store.ports import LocalStop
 
 REWRITTEN_FROM: Final = 256 * 1024
-"""A file of this size in bytes is compacted; after that, at twice the size of what still counted."""
+"""Size in bytes from which a file is compacted. It is compacted again when it has twice the size of the result."""
 MOST_NAMED: Final = 5
 """The most damaged lines in a report."""
 LARGEST: Final = 16 * 1024 * 1024
@@ -32,7 +32,7 @@ class TombstonesUnusable(Exception):
 
 
 class TombstonesInFile:
-    """The port `Tombstones` over an open file.
+    """Implements the interface `Tombstones` with an open file.
 
     Args:
         path: the file.

@@ -3,7 +3,7 @@
     {"stop": {"kind": "kill", "digest": "...", ...}} {"recorded": ["kill", "..."]} {"recorded": ["ramp_down", "..."],
     "of": "which request"}
 
-A line that a power cut left half-written is the last one; it was never acknowledged, and is cut off. Any other
+A line that a power cut left half-written is the last line. It was never acknowledged, so it is cut off. Any other
 unreadable line is kept: it may have been a kill, so the definitions that it names are not served.
 """
 
@@ -32,9 +32,9 @@ class TombstoneFileContents(msgspec.Struct, frozen=True):
     """The contents of a file.
 
     Attributes:
-        length: of its complete lines, in bytes; the rest was half-written.
+        length: bytes of its complete lines; the rest was half-written.
         damaged: unreadable lines by number, from 1. They are never removed.
-        held: definitions named in them that may have been killed.
+        held: definitions named in damaged lines, which may have been killed.
     """
 
     stops: Sequence[LocalStop]

@@ -1,4 +1,4 @@
-"""Stops in memory: for a process that may lose them, and the in-memory part of the other implementations."""
+"""Keeps stops (kills and ramp-downs) in memory: for a process that may lose them, and as a part of the file's class."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,7 +7,10 @@ from sidecar.operations.rollout.store.ports import LocalStop, StopKey, StopKind
 
 
 class TombstonesInMemory:
-    """The port `Tombstones`, in memory. Reads return the same object until something changes."""
+    """Implements the interface `Tombstones` in memory.
+
+    Reads return the same objects until something changes, so that binds can compare them cheaply.
+    """
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class TombstonesInMemory:
 
     def pending_again(self, killed: frozenset[Digest]) -> None:
         """Mark settled kills as pending."""
+        # Kills first: they are older than everything that is still pending, and must be recorded first.
         again = {key: stop for key, stop in self._kills.items() if stop.digest in killed}
         self._pending = {**again, **self._pending}
 

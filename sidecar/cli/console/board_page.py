@@ -1,12 +1,12 @@
-"""Board: what is where, who is in, and what a step would do."""
+"""The board: all slots and their rollouts, the page of one slot, who is served what, and a preview of a ramp."""
 
 import asyncio
 from typing import Any, Final
 
 from starlette.responses import Response
 
-from sidecar.cli.console.rollouts import known_rollouts
-from sidecar.cli.console.step_page import STEPS, possible
+from sidecar.cli.console.rollouts import cleanups, known_rollouts
+from sidecar.cli.console.step_plans import PERMANENT, STEPS, possible
 from sidecar.cli.console.visit import Visit
 from sidecar.cli.parameters.moments import moment_of
 from sidecar.cli.subagent.client import CannotOperate, OperatorExit
@@ -15,7 +15,7 @@ from sidecar.cli.subagent.views import stamp
 from subagents.lifecycle.v1 import reading_pb2
 
 HISTORY: Final = 50
-"""Rows of the audit on the page of a slot."""
+"""The most audit rows on the page of a slot."""
 
 
 async def board(visit: Visit) -> Response:
@@ -29,6 +29,7 @@ async def slot(visit: Visit) -> Response:
     name = visit.request.path_params["slot"]
     rollouts, history = await asyncio.gather(known_rollouts(visit), _history(visit, name))
     found = rollouts.slot(name)
+    # While the store is away, no slot is known; the page then shows the problem, and not "there is no slot".
     if found is None and rollouts.problem is None:
         raise CannotOperate(f"there is no slot {name[:60]}", OperatorExit.REFUSED)
     explained, preview, wrong = await _answers(visit, name)
@@ -44,11 +45,13 @@ async def slot(visit: Visit) -> Response:
         query=visit.query,
         steps=STEPS,
         possible=possible,
+        permanent=PERMANENT,
+        cleanups=await cleanups(visit, found.definitions if found else ()),
     )
 
 
 async def _history(visit: Visit, name: str) -> list[Any] | None:
-    """Return the newest rows of the audit, newest first; None while the store is away."""
+    """Return the newest rows of the audit, newest first; None while the store does not answer."""
     try:
         return (await visit.sidecars.audit(visit.token, slot=name))[: -HISTORY - 1 : -1]
     except CannotOperate:
@@ -56,13 +59,14 @@ async def _history(visit: Visit, name: str) -> list[Any] | None:
 
 
 async def _answers(visit: Visit, name: str) -> tuple[Any, Any, str]:
-    """Return the answers to the questions in the address, and what is wrong with one of them."""
+    """Return the answers to the questions in the URL (explain, preview), and the problem of one of them, if any."""
     explained = preview = None
     try:
         if visit.query("explain"):
             request = reading_pb2.ExplainServingRequest(
                 slot=name, principal=visit.query("user"), experiment_arm=visit.query("arm")
             )
+            # Without a time, the present is explained.
             if visit.query("when"):
                 request.at.CopyFrom(stamp(moment_of(visit.query("when"), visit.now)))
             explained = await visit.sidecars.ask(visit.token, "ExplainServing", request, name)
@@ -70,6 +74,7 @@ async def _answers(visit: Visit, name: str) -> tuple[Any, Any, str]:
             points = basis_points(visit.query("ramp"))
             asked = reading_pb2.PreviewRampRequest(slot=name, digest=visit.query("digest"), ramp_basis_points=points)
             preview = await visit.sidecars.ask(visit.token, "PreviewRamp", asked, name)
+    # The first answer is kept: a mistake in the second form must not empty the first.
     except ValueError as problem:
         return explained, preview, str(problem)
     except CannotOperate as problem:

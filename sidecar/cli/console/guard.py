@@ -1,4 +1,4 @@
-"""What holds for every request: known hosts only, small bodies, and headers that keep a page to itself."""
+"""Protects every request to the console: only known host names, only small bodies, and strict security headers."""
 
 from collections.abc import Collection
 from typing import Final
@@ -8,12 +8,12 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES: Final = 64 * 1024
-"""Of the body of a request."""
+"""The most bytes of a request body. The largest form, that of a step, has a few hundred."""
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'"
 )
-"""No script, style or anything else but from the console's own files, and nothing inline."""
+"""Content security policy: scripts, styles and requests only from and to the console itself, and nothing inline."""
 HEADERS: Final = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -25,15 +25,17 @@ HEADERS: Final = {
     "cache-control": "no-store",
 }
 SECURE: Final = {"strict-transport-security": "max-age=31536000"}
+"""Over HTTPS only: a browser remembers this header for a year, and would refuse a console on plain loopback HTTP."""
 
 
 class Guard:
-    """Wraps the application.
+    """Wraps the application and refuses requests that it must not see.
 
     Args:
         inner: the application.
-        hosts: names that a request may be for: a page elsewhere whose name resolves to this address must not get in.
-        secure: whether it is served over HTTPS.
+        hosts: names that the `Host` header may have. This prevents DNS rebinding: another site whose name resolves to
+            this address.
+        secure: whether the console is served over HTTPS.
     """
 
     def __init__(self, inner: ASGIApp, hosts: Collection[str], *, secure: bool) -> None:
@@ -43,12 +45,14 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
+        # The start and the end of the server arrive here, too.
         if scope["type"] != "http":
             await self._inner(scope, receive, send)
             return
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
+                # Also on refusals: a browser shows them as pages as well.
                 MutableHeaders(scope=message).update(self._headers)
             await send(message)
 
@@ -58,6 +62,7 @@ class Guard:
             await answer(scope, receive, with_headers)
             return
         declared = headers.get("content-length", "0")
+        # Without a declared length, the size would be known only after the body was read.
         if "transfer-encoding" in headers or not declared.isdigit() or int(declared) > MOST_BYTES:
             answer = PlainTextResponse(f"Send at most {MOST_BYTES} bytes, with their length.\n", 413)
             await answer(scope, receive, with_headers)

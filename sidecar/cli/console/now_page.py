@@ -1,4 +1,4 @@
-"""Now: whether users are served, by slot, and what changed."""
+"""The page "Now": whether each sidecar serves users, the calls of each slot, and the newest steps of rollouts."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -19,16 +19,17 @@ from subagents.lifecycle.v1 import reading_pb2
 
 STEPS_SHOWN: Final = 8
 SKEWED: Final = timedelta(seconds=5)
-"""More than an answer takes: the clock of that machine, or of the console's, is wrong."""
+"""The smallest difference of clocks that is shown. An answer takes less, so a clock must be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One sidecar, side by side with the others.
+    """One sidecar of the page.
 
     Attributes:
-        traffic: None: it did not say.
-        skew: how its clock differs from that of the console, if it does by more than a few seconds.
+        status: its answer to `GetStatus`, or the reason why there is none.
+        traffic: its answer to `GetTraffic`; None: it did not answer.
+        skew: how far its clock differs from that of the console; empty if less than `SKEWED`.
     """
 
     status: Reply
@@ -38,11 +39,13 @@ class Place:
 
 @dataclass(slots=True)
 class SlotRow:
-    """One slot.
+    """One slot of the page.
 
     Attributes:
-        active: its active definition; None: none, or it is not known.
-        breakers: runners whose breaker is not closed, over all sidecars.
+        slot: its rollout; None: the store does not answer, or the slot has none.
+        active: the definition that serves it; None: there is none, or it is not known.
+        in_flight: calls that run now, over all sidecars.
+        breakers: runners, over all sidecars, whose circuit breaker is not closed.
     """
 
     name: str
@@ -56,6 +59,7 @@ class SlotRow:
 
 async def now(visit: Visit) -> Response:
     """Return the page, or the part of it that changes."""
+    # At the same time: the page repeats every two seconds, and must not wait for four answers in a row.
     statuses, traffics, rollouts, replicas = await asyncio.gather(
         visit.sidecars.ask_each(visit.token, "GetStatus", admin_pb2.GetStatusRequest()),
         visit.sidecars.ask_each(visit.token, "GetTraffic", admin_pb2.GetTrafficRequest()),
@@ -65,6 +69,7 @@ async def now(visit: Visit) -> Response:
     _raise_if_signed_out(statuses)
     for reply in traffics:
         if reply.answer is not None:
+            # Every visit adds a reading; the rates of all browsers are computed from the same ones.
             visit.console.samples.add(reply.target, reply.answer)
     places = [Place(each, told.answer, _skew(told.answer)) for each, told in zip(statuses, traffics, strict=True)]
     rows = _rows(visit, places, rollouts.slots)
@@ -84,6 +89,7 @@ def _skew(traffic: Any) -> str:
 
 def _raise_if_signed_out(replies: list[Reply]) -> None:
     problems = [reply.problem for reply in replies if reply.problem is not None]
+    # Only if all refuse: a single sidecar may have other keys, and the others still show the page.
     if len(problems) == len(replies) and problems[0].reason:
         raise problems[0]
 
@@ -92,6 +98,7 @@ async def _replicas(visit: Visit) -> Any:
     """Return the replicas and take the newest audit rows in; None while the store is away."""
     tail = visit.console.tail
     try:
+        # Only rows that no visit has read yet; the audit may be long.
         rows = await visit.sidecars.audit(visit.token, after=tail.seen)
         tail.add(rows)
         request = reading_pb2.ListReplicasRequest()
@@ -105,6 +112,7 @@ def _rows(visit: Visit, places: list[Place], slots: list[Any]) -> list[SlotRow]:
     rates = visit.console.samples.rates()
     rows = {each.slot: SlotRow(each.slot, each, _active(each)) for each in slots}
     for name, found in rates.items():
+        # A slot that left the configuration may still have calls in open turns.
         rows.setdefault(name, SlotRow(name)).rates = found
     for answer in answers:
         for each in answer.slots:

@@ -1,4 +1,7 @@
-"""Rates out of counters: what was read before is compared with what is read now."""
+"""Computes rates of calls from the counters of the sidecars, by comparing readings of different times.
+
+The console has no database. It keeps the readings of the last quarter of an hour in memory.
+"""
 
 import time
 from bisect import bisect_left
@@ -11,12 +14,13 @@ from typing import Any, Final
 from subagents.dispatch.v1 import outcome_pb2
 
 KEPT: Final = 900.0
-"""Seconds that samples are kept: what the charts show."""
+"""Seconds for which readings are kept. The charts show the same time."""
 WINDOW: Final = 60.0
-"""Seconds that a rate is taken over."""
+"""Seconds over which a rate is computed."""
 CLOSEST: Final = 1.0
-"""Seconds between two samples, however many pages are open."""
+"""The least seconds between two readings of one sidecar, however many pages are open."""
 ROWS: Final = 500
+"""The most audit rows in memory."""
 P99: Final = 0.99
 REFUSED: Final = frozenset({outcome_pb2.OUTCOME_DROPPED, outcome_pb2.OUTCOME_REFUSED, outcome_pb2.OUTCOME_NOT_STARTED})
 """Outcomes of calls that were not run."""
@@ -26,7 +30,14 @@ Key = tuple[str, str, str, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One reading of a sidecar's counters. `at`: of the monotonic clock."""
+    """One reading of a sidecar's counters.
+
+    Attributes:
+        at: seconds of the monotonic clock of the console.
+        instance: changes with each start of the sidecar.
+        calls: number of calls since that start.
+        durations: histogram of the durations of calls, by slot.
+    """
 
     at: float
     instance: str
@@ -36,7 +47,12 @@ class Sample:
 
 @dataclass(slots=True)
 class Tally:
-    """Calls of a slot, or of one definition in it, within the window; `reasons`: those that were not served in full."""
+    """Calls of a slot, or of one definition in it, within the window.
+
+    Attributes:
+        refused: calls that were not run.
+        reasons: number of calls by the reason why they did not fully succeed.
+    """
 
     served: int = 0
     refused: int = 0
@@ -45,11 +61,11 @@ class Tally:
 
     @property
     def offered(self) -> int:
-        """All calls that came to an outcome."""
+        """The number of all calls that have an outcome."""
         return self.served + self.refused + self.failed
 
     def count(self, outcome: int, reason: str, calls: int) -> None:
-        """Take calls in."""
+        """Add a number of calls with the same outcome and reason."""
         if outcome == outcome_pb2.OUTCOME_FAILED:
             self.failed += calls
         elif outcome in REFUSED:
@@ -62,13 +78,15 @@ class Tally:
 
 @dataclass(slots=True)
 class SlotRates:
-    """What a slot did within the window.
+    """The calls of one slot within the window.
 
     Attributes:
         seconds: length of the window; 0: there is only one reading yet.
-        arms: by definition and arm.
-        p99: seconds; None: no call ran.
-        series: calls offered and failed per second, by seconds before now, oldest first.
+        whole: all calls.
+        arms: calls by definition and arm of the experiment.
+        durations: histogram of their durations.
+        p99: the duration in seconds that 99 % of the calls stay below; None: no call ran.
+        series: points of the chart, oldest first: seconds before now, calls per second, failed calls per second.
     """
 
     seconds: float = 0.0
@@ -84,11 +102,11 @@ class SlotRates:
 
 
 SILENT: Final = 15.0
-"""Seconds after its newest reading for which a sidecar counts: its rates would stay as they were for ever."""
+"""Seconds after its newest reading after which a sidecar no longer counts: its last rates would stay for ever."""
 
 
 class Samples:
-    """The readings of the last quarter of an hour, by target."""
+    """The readings of the last quarter of an hour, by target (address of a sidecar)."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -96,10 +114,12 @@ class Samples:
         self._bounds: tuple[float, ...] = ()
 
     def add(self, target: str, traffic: Any) -> None:
-        """Take a reading in; those of an earlier process of the same target are forgotten."""
+        """Add a reading. If the sidecar was restarted, the readings of the earlier process are dropped."""
         now, kept = self._monotonic(), self._kept.setdefault(target, deque())
+        # Counters begin at 0 again, so a comparison with older readings would give negative rates.
         if kept and kept[-1].instance != traffic.instance_id:
             kept.clear()
+        # Two pages that are open at the same time would fill the memory with equal readings.
         if kept and now - kept[-1].at < CLOSEST:
             return
         calls = {(c.sub_agent_id, c.definition_id, c.arm, c.outcome, c.reason): c.count for c in traffic.calls}
@@ -110,16 +130,18 @@ class Samples:
             kept.popleft()
 
     def rates(self) -> dict[str, SlotRates]:
-        """Return what each slot did lately, over all targets; those that have been silent for a while do not count."""
+        """Return the rates of each slot over all sidecars that answered in the last `SILENT` seconds."""
         slots: dict[str, SlotRates] = {}
         for kept in self._kept.values():
             newest = kept[-1]
             if self._monotonic() - newest.at > SILENT:
                 continue
+            # Each sidecar has its own window: they are read at slightly different times.
             first = next(each for each in kept if newest.at - each.at <= WINDOW)
             for key, count in newest.calls.items():
                 slot = slots.setdefault(key[0], SlotRates())
                 slot.seconds = max(slot.seconds, newest.at - first.at)
+                # A key that the first reading lacks began at 0 in between.
                 more = count - first.calls.get(key, 0)
                 if more > 0:
                     slot.whole.count(key[3], key[4], more)
@@ -133,7 +155,7 @@ class Samples:
         return slots
 
     def _series(self, slot: str) -> list[tuple[float, float, float]]:
-        """Return points of the target with the longest series, with what other targets did in the same steps."""
+        """Return the points of a slot's chart in steps of five seconds; of several sidecars the highest rate counts."""
         now, points = self._monotonic(), dict[int, tuple[float, float]]()
         for kept in self._kept.values():
             for before, after in zip(kept, list(kept)[1:], strict=False):
@@ -145,17 +167,19 @@ class Samples:
                         failed += more if key[3] == outcome_pb2.OUTCOME_FAILED else 0
                 place = int((now - after.at) / 5)
                 known = points.get(place, (0.0, 0.0))
+                # Not the sum: readings of two sidecars may fall into different steps, and a sum would jump up and down.
                 points[place] = (max(known[0], offered / took), max(known[1], failed / took))
         return [(place * 5.0, *points[place]) for place in sorted(points, reverse=True)]
 
 
 def quantile(counts: Sequence[int], bounds: Sequence[float], share: float = P99) -> float | None:
-    """Return a quantile out of a histogram, by linear interpolation in its bucket; None: it is empty."""
+    """Return a quantile of a histogram, by linear interpolation in its bucket; None: the histogram is empty."""
     rising = list(accumulate(counts))
     if not rising or not rising[-1]:
         return None
     wanted = share * rising[-1]
     place = bisect_left(rising, wanted)
+    # In the last bucket, which has no upper bound: the quantile is at least its lower bound.
     if place >= len(bounds):
         return bounds[-1]
     low, below = (bounds[place - 1], rising[place - 1]) if place else (0.0, 0)
@@ -163,18 +187,18 @@ def quantile(counts: Sequence[int], bounds: Sequence[float], share: float = P99)
 
 
 class AuditTail:
-    """The newest rows of the audit, read on from where the last visit stopped."""
+    """Keeps the newest rows of the audit, so that each visit reads only rows that no earlier visit has read."""
 
     def __init__(self) -> None:
         self._rows: deque[Any] = deque(maxlen=ROWS)
 
     @property
     def seen(self) -> int:
-        """The newest sequence."""
+        """The sequence number of the newest row; 0: there is none."""
         return self._rows[-1].sequence if self._rows else 0
 
     def add(self, rows: Iterable[Any]) -> None:
-        """Take new rows in; some may come twice, by visits at the same time."""
+        """Add new rows. Two visits at the same time may read the same rows; each row is added once."""
         for row in rows:
             if row.sequence > self.seen:
                 self._rows.append(row)

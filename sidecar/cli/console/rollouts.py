@@ -1,10 +1,13 @@
 """Rollouts for pages: as they are on record or, while the store is away, as the binds of a sidecar show them."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sidecar.cli.console.visit import Visit
+from sidecar.cli.output.drawing import TextLine
 from sidecar.cli.subagent.client import CannotOperate
+from sidecar.cli.subagent.output.decommission_tables import status_lines
 from subagents.lifecycle.v1 import reading_pb2
 
 AWAY: Final = frozenset({"STORE_UNAVAILABLE", ""})
@@ -42,3 +45,26 @@ async def known_rollouts(visit: Visit) -> KnownRollouts:
         if problem.reason not in AWAY:
             raise
         return KnownRollouts(problem=problem)
+
+
+async def cleanups(visit: Visit, definitions: Iterable[Any]) -> Mapping[str, list[tuple[str, str]]]:
+    """Return the progress of decommissions by digest: lines of the command line, with the style of each."""
+    leaving = {each.digest for each in definitions if each.HasField("decommission")}
+    if not leaving:
+        return {}
+    request = reading_pb2.ListDecommissionsRequest(include_finished=True)
+    try:
+        answer = await visit.sidecars.ask_all(visit.token, "ListDecommissions", request, "decommissions")
+    except CannotOperate as problem:
+        if problem.reason not in AWAY:
+            raise
+        return {}
+    return {
+        each.digest: [_plain(line) for line in status_lines(each)]
+        for each in answer.decommissions
+        if each.digest in leaving
+    }
+
+
+def _plain(line: TextLine) -> tuple[str, str]:
+    return "".join(part.text for part in line).strip(), next((part.style for part in line if part.style), "")

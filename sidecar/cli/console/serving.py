@@ -1,4 +1,4 @@
-"""Serves the console: on the loopback, or anywhere over HTTPS."""
+"""Serves the console with uvicorn: over HTTP on a loopback address, or over HTTPS on any address."""
 
 import asyncio
 import ipaddress
@@ -23,20 +23,20 @@ from sidecar.cli.subagent.client import CannotOperate, OperatorExit
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 MOST_REQUESTS: Final = 100
-"""At a time; further ones are answered 503."""
+"""The most requests and connections at a time. Further ones are answered with status 503."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsoleOptions:
-    """What is served where.
+    """The addresses and certificates of a console.
 
     Attributes:
-        targets: operator listeners of sidecars.
-        listen: host and port.
-        tls: folder with certificates for targets at TCP addresses.
-        certificate, key: of the console itself.
-        hosts: names under which browsers reach it.
-        monotonic: the clock of rates, in seconds.
+        targets: addresses of the operators' listeners of sidecars.
+        listen: host and port of the console.
+        tls: folder with the certificates for targets at TCP addresses.
+        certificate, key: files of the console's own certificate; None: it is served without HTTPS.
+        hosts: further names under which browsers reach the console.
+        monotonic: the clock by which rates are computed, in seconds.
     """
 
     targets: tuple[str, ...]
@@ -49,7 +49,7 @@ class ConsoleOptions:
 
 
 def serve_console(options: ConsoleOptions, say: Callable[[str], None]) -> int:
-    """Serve until a signal comes; return the exit code."""
+    """Serve until SIGINT or SIGTERM; return the exit code. `say` prints a line for the operator."""
     try:
         server, address = console_server(options)
     except CannotOperate as problem:
@@ -64,7 +64,7 @@ def serve_console(options: ConsoleOptions, say: Callable[[str], None]) -> int:
 
 
 class ConsoleServer(uvicorn.Server):
-    """The server: says when it listens, and ends without an error when it is told to."""
+    """A uvicorn server that calls `on_started` when it listens, and ends without an error after a signal."""
 
     on_started: Callable[[], None] = staticmethod(lambda: None)
 
@@ -75,7 +75,7 @@ class ConsoleServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End the server at a signal, once."""
+        """End the server at a signal. The original raises the signal again afterwards, which ends the process."""
         loop = asyncio.get_running_loop()
         for each in STOPPING:
             loop.add_signal_handler(each, self.handle_exit, each, None)
@@ -92,6 +92,7 @@ def console_server(options: ConsoleOptions) -> tuple[ConsoleServer, str]:
     secure = options.certificate is not None
     names = (*options.hosts, *(LOCAL_NAMES if _is_loopback(host) else (_in_url(host),)))
     console = Console(Sidecars(options.targets, options.tls), secure, Samples(options.monotonic))
+    # Outermost, so that even static files and the sign-in page have the checks and the headers.
     guarded = Guard(make_app(console), names, secure=secure)
     config = uvicorn.Config(
         guarded,
@@ -100,6 +101,7 @@ def console_server(options: ConsoleOptions) -> tuple[ConsoleServer, str]:
         access_log=False,  # an address may name a user
         log_level="warning",
         server_header=False,
+        # Headers of a proxy are not trusted: any client could send them.
         proxy_headers=False,
         limit_concurrency=MOST_REQUESTS,
         timeout_graceful_shutdown=2,
@@ -120,6 +122,7 @@ def _address(options: ConsoleOptions) -> tuple[str, int]:
     for file in (options.certificate, options.key):
         if file is not None and not file.is_file():
             raise _wrong(f"there is no file {file}")
+    # Refused and not only warned about: a role token that was read on the network is valid for an hour.
     if options.certificate is None and not _is_loopback(host):
         raise _wrong(f"{host} is not a loopback address, so tokens would travel unencrypted; give --certificate, --key")
     return host, int(port)

@@ -1,4 +1,7 @@
-"""Who is signed in: a random cookie is exchanged for a role token, which stays in this process's memory."""
+"""Keeps the sessions of signed-in operators: a random cookie identifies a role token in this process's memory.
+
+The browser never stores the token itself.
+"""
 
 import hmac
 import secrets
@@ -9,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 LONGEST: Final = 3600.0
-"""Seconds. A role token is not valid for longer, so a session ends by then."""
+"""The longest session in seconds. No role token is valid for longer."""
 MOST: Final = 200
-"""Sessions at a time; the oldest gives way."""
+"""The most sessions at a time. A further one ends the oldest, so that sign-ins cannot exhaust the memory."""
 
 
 @dataclass(slots=True)
@@ -19,10 +22,10 @@ class Session:
     """One operator's browser.
 
     Attributes:
-        token: the role token; never in a page, an address or the log.
-        subject, role: of the token, as a sidecar verified it.
-        form_token: what every form of this session carries, so that no other site can post one.
-        until: of the monotonic clock.
+        token: the role token. It never appears in a page, a URL or the log.
+        subject, role: whom the token names, as a sidecar verified it.
+        form_token: a random text in every form of this session, so that no other site can post a form.
+        until: the end of the session, in seconds of the monotonic clock.
     """
 
     token: str = field(repr=False)
@@ -33,11 +36,12 @@ class Session:
 
     def is_own_form(self, given: str) -> bool:
         """Return whether a form was made for this session."""
+        # In constant time, so that its duration tells nothing about the text.
         return hmac.compare_digest(self.form_token.encode(), given.encode())
 
 
 class Sessions:
-    """All that are signed in; forgotten when the process ends."""
+    """All sessions. They are lost when the process ends, and operators then sign in again."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic

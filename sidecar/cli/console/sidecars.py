@@ -1,4 +1,4 @@
-"""Calls the sidecars with the token of who is signed in; the sidecars decide what it may do."""
+"""Calls the sidecars with the role token of the signed-in operator; each sidecar decides what the token permits."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -27,14 +27,14 @@ from subagents.lifecycle.v1 import reading_pb2
 from subagents.lifecycle.v1.lifecycle_pb2_grpc import LifecycleServiceStub
 
 MOST_AUDIT_ROWS: Final = 20_000
-"""Of one read of the audit; the newest are kept."""
+"""The most rows that one read of the audit keeps; older rows are dropped."""
 GLANCE: Final = 3.0
-"""Seconds for reads that repeat every two: a sidecar that hangs must not hide the others."""
+"""Seconds for requests to all sidecars of a page: one sidecar that hangs must not hide the answers of the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What one sidecar answered, or why it did not."""
+    """The answer of one sidecar, or the reason why there is none."""
 
     target: str
     answer: Any = None
@@ -42,14 +42,14 @@ class Reply:
 
 
 class SidecarConnection:
-    """One sidecar. Every method takes the role token that the call is made with."""
+    """The connection to one sidecar. Every method takes the role token with which the call is made."""
 
     def __init__(self, target: str, tls: Path | None) -> None:
         check_target(target, tls)
         self.target = target
         self._tls = None if target.startswith("unix:") else tls
         if self._tls is not None:
-            channel_credentials(self._tls)  # a folder without them is no start
+            channel_credentials(self._tls)  # only checked: a folder without certificates must prevent the start
         self._opened: tuple[grpc.aio.Channel, tuple[Any, ...]] | None = None
 
     async def close(self) -> None:
@@ -58,7 +58,11 @@ class SidecarConnection:
             await self._opened[0].close()
 
     async def ask(self, token: str, method: str, request: Message, name: str = "", seconds: float = READING) -> Any:
-        """Return the answer to a request. `name`: the sub-agent of the advice. Raises `CannotOperate`."""
+        """Return the answer to a request. `name` is the sub-agent that an error message mentions.
+
+        Raises:
+            CannotOperate: the sidecar refused the request, or did not answer.
+        """
         try:
             return await self._method(method)(request, timeout=seconds, metadata=((ROLE_TOKEN_KEY, token),))
         except grpc.aio.AioRpcError as error:
@@ -74,7 +78,7 @@ class SidecarConnection:
         return whole
 
     async def audit(self, token: str, slot: str = "", after: int = 0) -> list[Any]:
-        """Return the audit rows that there are, oldest first. Raises `CannotOperate`."""
+        """Return the present audit rows, oldest first, without waiting for new ones. Raises `CannotOperate`."""
         request = reading_pb2.WatchAuditRequest(slot=slot, after_sequence=after, no_follow=True)
         rows: list[Any] = []
         try:
@@ -89,6 +93,7 @@ class SidecarConnection:
     async def watch(self, token: str, turn_id: str) -> AsyncGenerator[history_pb2.WatchEventsResponse, None]:
         """Yield what happens in a turn until it has ended. Raises `CannotOperate`."""
         request = history_pb2.WatchEventsRequest(turn_id=turn_id)
+        # Without a deadline: a turn may stay open for an hour, and the browser ends the stream by leaving the page.
         stream = self._method("WatchEvents")(request, metadata=((ROLE_TOKEN_KEY, token),))
         try:
             async for message in stream:
@@ -96,10 +101,11 @@ class SidecarConnection:
         except grpc.aio.AioRpcError as error:
             raise problem_of(error, self.target, turn_id) from None
         finally:
+            # Also if the browser has gone: a sidecar serves only a limited number of watchers.
             stream.cancel()
 
     def _method(self, name: str) -> Any:
-        """Return a method; connects when first needed, for a channel belongs to the event loop that it was made in."""
+        """Return a method of any of the services. The channel is created on first use, in the loop that will use it."""
         if self._opened is None:
             if self._tls is None:
                 channel = grpc.aio.insecure_channel(self.target, NO_PROXY)
@@ -113,21 +119,21 @@ class SidecarConnection:
 
 
 class Sidecars:
-    """All of them; the first that can be reached is asked about rollouts and turns."""
+    """All sidecars. What replicas share (rollouts, turns) is asked of the first one that can be reached."""
 
     def __init__(self, targets: Sequence[str], tls: Path | None) -> None:
         self.all = [SidecarConnection(target, tls) for target in dict.fromkeys(targets)]
 
     async def ask(self, token: str, method: str, request: Message, name: str = "", seconds: float = READING) -> Any:
-        """Ask the first that can be reached for what all replicas share. Raises `CannotOperate`."""
+        """Return the answer of the first sidecar that can be reached. Raises `CannotOperate`."""
         return await self._first(lambda sidecar: sidecar.ask(token, method, request, name, seconds))
 
     async def ask_all(self, token: str, method: str, request: Any, rows: str) -> Any:
-        """Ask for the rows of all pages, in the same way. Raises `CannotOperate`."""
+        """Return the rows of all pages from the first sidecar that can be reached. Raises `CannotOperate`."""
         return await self._first(lambda sidecar: sidecar.ask_all(token, method, request, rows))
 
     async def audit(self, token: str, slot: str = "", after: int = 0) -> list[Any]:
-        """Return the audit rows that there are, oldest first. Raises `CannotOperate`."""
+        """Return the audit rows from the first sidecar that can be reached, oldest first. Raises `CannotOperate`."""
         rows: list[Any] = await self._first(lambda sidecar: sidecar.audit(token, slot, after))
         return rows
 
@@ -140,21 +146,26 @@ class Sidecars:
                         yield message
                 return
             except CannotOperate as problem:
+                # A refusal is an answer; only a sidecar that cannot be reached is replaced by the next one.
                 if problem.reason or not problem.uncertain or number == len(self.all):
                     raise
 
     async def _first(self, asked: Callable[[SidecarConnection], Awaitable[Any]]) -> Any:
-        """Return the answer of the first that can be reached; a step has a request id, so it counts once."""
+        """Return the answer of the first sidecar that can be reached.
+
+        A step of a rollout may thus be sent twice; its request id makes sure that it is taken once.
+        """
         for sidecar in self.all[:-1]:
             try:
                 return await asked(sidecar)
             except CannotOperate as problem:
                 if problem.reason or not problem.uncertain:
                     raise
+        # The last one outside the loop: its problem is raised, whatever it is.
         return await asked(self.all[-1])
 
     async def ask_each(self, token: str, method: str, request: Message, seconds: float = GLANCE) -> list[Reply]:
-        """Ask all of them at the same time; return each answer, in order."""
+        """Ask all sidecars at the same time; return the answers in the order of the sidecars."""
 
         async def one(sidecar: SidecarConnection) -> Reply:
             try:
@@ -165,7 +176,11 @@ class Sidecars:
         return list(await asyncio.gather(*map(one, self.all)))
 
     async def caller(self, token: str) -> admin_pb2.GetStatusResponse:
-        """Return the status, which names who the token is of; raises `CannotOperate` if no sidecar takes it."""
+        """Return the status, which names the operator and the role of the token.
+
+        Raises:
+            CannotOperate: no sidecar accepts the token.
+        """
         replies = await self.ask_each(token, "GetStatus", admin_pb2.GetStatusRequest())
         for reply in replies:
             if reply.problem is None:

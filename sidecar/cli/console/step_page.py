@@ -1,122 +1,22 @@
-"""A step of a rollout: its plan, a dry run, a confirmation, and its result."""
+"""The page on which an operator takes a step of a rollout: its plan, a dry run, a confirmation, and its result."""
 
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Final
 
 from starlette.responses import Response
 
-from sidecar.cli.console.rollouts import known_rollouts
+from sidecar.cli.console.rollouts import cleanups, known_rollouts
 from sidecar.cli.console.sidecars import Reply
+from sidecar.cli.console.step_form import FIELDS, StepForm
+from sidecar.cli.console.step_plans import CLEANUP, KILL, STEPS, failed_gates, plan, unread_plan
 from sidecar.cli.console.visit import Visit
 from sidecar.cli.subagent.client import STEPPING, STOPPING, CannotOperate, OperatorExit
-from sidecar.cli.subagent.flag import pausing, switching_on
-from sidecar.cli.subagent.kill import kill_danger
-from sidecar.cli.subagent.output.parsing import basis_points, curve_of, window_end
+from sidecar.cli.subagent.decommission import VOUCHED, next_step
 from sidecar.cli.subagent.output.results import result_lines
-from sidecar.cli.subagent.output.states import is_paused
 from sidecar.cli.subagent.step_target import StepTarget
 from sidecar.cli.subagent.steps import TAKEN_WITHOUT_READ, UNGATED, Verb
-from sidecar.cli.subagent.verbs import (
-    WHOLE,
-    acknowledgement,
-    activation,
-    configuration,
-    overriding,
-    promotion,
-    ramping,
-    ramping_down,
-    retirement,
-    rolling_back,
-)
-from sidecar.core.rollout.rollout_config import MODES
-from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
+from subagents.lifecycle.v1 import lifecycle_pb2
 
-KILL: Final = "kill"
 CHECK: Final = "check"
-FIELDS: Final = (
-    *("step", "definition_id", "digest", "percent", "to", "mode", "curve", "gate", "until", "breach", "reason"),
-    *("revision", "request_id"),
-)
-"""Of a posted form."""
-EARLY: Final = frozenset({reading_pb2.LIFECYCLE_STATE_DEV, reading_pb2.LIFECYCLE_STATE_TEST})
-PROMOTED: Final = reading_pb2.LIFECYCLE_STATE_PROMOTE
-
-
-def failed_gates(each: Any) -> list[str]:
-    """Return the gates that an operator may override, because their last answer was a fail."""
-    fail = reading_pb2.GATE_VERDICT_FAIL
-    return [answer.gate for answer in each.last_gate_answers if answer.verdict == fail and not answer.overridden]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One kind of step. `may`: whether it makes sense for a definition of a slot; the sidecar decides."""
-
-    label: str
-    may: Callable[[Any, Any], bool]
-
-
-STEPS: Final[Mapping[str, Step]] = {
-    "promote": Step("Promote", lambda _, each: each.state in EARLY),
-    "ramp": Step("Ramp", lambda _, each: each.state == PROMOTED),
-    "pause": Step("Pause", lambda _, each: each.active and len(each.flags) > 1 and not is_paused(each)),
-    "resume": Step("End pause", lambda _, each: is_paused(each)),
-    "acknowledge": Step("Acknowledge breach", lambda _, each: each.HasField("breach")),
-    "override": Step("Override a gate", lambda _, each: bool(failed_gates(each))),
-    "activate": Step("Activate", lambda slot, each: not slot.active_digest and each.state == PROMOTED),
-    "configure": Step("Mode and curve", lambda _, each: each.state == PROMOTED),
-    "retire-flags": Step("Retire flags", lambda _, each: bool(each.flags) and each.ramp_basis_points == WHOLE),
-    "ramp-down": Step("Ramp down for a breach", lambda _, each: each.ramp_basis_points > 0),
-    "roll-back": Step("Roll back", lambda _, each: each.state == PROMOTED),
-    KILL: Step("Kill", lambda _, each: each.state in {PROMOTED, reading_pb2.LIFECYCLE_STATE_TEST}),
-}
-
-
-def possible(slot: Any, each: Any) -> list[str]:
-    """Return the steps to offer for a definition."""
-    return [name for name, step in STEPS.items() if step.may(slot, each)]
-
-
-@dataclass(slots=True)
-class StepForm:
-    """What the form of a step holds.
-
-    Attributes:
-        revision: of the slot, as the operator saw it; empty: it is not read.
-        request_id: one for each attempt, so that a form that is sent twice takes the step once.
-        verbs: what the step is; empty if it cannot be told yet.
-        wrong: what is wrong with the form, or why the step was refused.
-        lines: what a sidecar answered, with the style of the command line.
-        slot, definition: as they were read for the form; None: the step reads nothing.
-    """
-
-    step: str
-    definition_id: str
-    digest: str
-    percent: str = ""
-    to: str = ""
-    mode: str = ""
-    curve: str = ""
-    gate: str = ""
-    until: str = ""
-    breach: str = ""
-    reason: str = ""
-    revision: str = ""
-    request_id: str = field(default_factory=lambda: f"console-{uuid.uuid4()}")
-    verbs: Sequence[Verb] = ()
-    wrong: str = ""
-    lines: list[tuple[str, str]] = field(default_factory=list)
-    done: bool = False
-    slot: Any = None
-    definition: Any = None
-
-    @property
-    def danger(self) -> str:
-        """What has to be confirmed; empty: nothing."""
-        return "\n".join(verb.danger for verb in self.verbs if verb.danger)
 
 
 async def form(visit: Visit) -> Response:
@@ -135,6 +35,7 @@ async def post(visit: Visit) -> Response:
         form.verbs = await _verbs(visit, form)
         if not form.reason:
             raise _wrong("Give a reason; it is on record in the audit.")
+        # The page asks for the confirmation; this check holds for every client.
         if form.danger and not check and not visit.fields.get("confirmed"):
             raise _wrong("Confirm what the step does.")
         if form.step == KILL:
@@ -146,7 +47,8 @@ async def post(visit: Visit) -> Response:
     except CannotOperate as problem:
         form.wrong = str(problem)
         if not problem.uncertain:
-            # A refusal is kept under its id, and the sidecar would answer with it for ever.
+            # The sidecar stores a refusal under the request id, and would repeat it for ever. After an uncertain error
+            # (no answer), the id stays: the step may have been taken, and a second try must find that answer.
             form.request_id = StepForm("", "", "").request_id
             form.revision = ""
     if form.done:
@@ -163,20 +65,24 @@ async def _shown(visit: Visit, form: StepForm) -> Response:
             form.verbs = await _verbs(visit, form)
         except ValueError as problem:
             form.wrong = form.wrong or ("" if not form.percent else str(problem))
-    return visit.render("step.html", 200, form=form, name=name, steps=STEPS, failed_gates=failed_gates)
+    leaving = await cleanups(visit, [form.definition] if form.step in CLEANUP else [])
+    return visit.render(
+        "step.html",
+        200,
+        form=form,
+        name=name,
+        steps=STEPS,
+        failed_gates=failed_gates,
+        cleanup=leaving.get(form.digest, []),
+        number=next_step(form.definition) if form.step in CLEANUP and form.definition else 0,
+        vouched=VOUCHED,
+    )
 
 
 async def _verbs(visit: Visit, form: StepForm) -> list[Verb]:
     """Return what the step is, in the words of the command line; and note the revision it is about."""
-    if form.step == KILL:  # reads nothing: a store that is away must not delay a kill
-        danger = kill_danger(form.definition_id, len(visit.sidecars.all))
-        return [Verb("Kill", "kill; needs no gate and no store", danger=danger)]
-    if form.step == "pause":
-        return pausing()
-    if form.step == "ramp-down":
-        if not form.breach:
-            raise ValueError("Give the id of the breach, as the monitoring system reports it.")
-        return ramping_down(form.breach)
+    if unread := unread_plan(form, len(visit.sidecars.all)):
+        return unread
     rollouts = await known_rollouts(visit)
     if rollouts.problem is not None:
         raise rollouts.problem
@@ -185,36 +91,9 @@ async def _verbs(visit: Visit, form: StepForm) -> list[Verb]:
     if not found:
         raise _wrong("the slot does not have this definition any more")
     target = StepTarget(slot, found[0])
+    # The first revision stays: it is what the operator saw, and a change since then must refuse the step.
     form.revision, form.slot, form.definition = form.revision or str(slot.revision), slot, target.definition
-    return _planned(target, form, visit.now)
-
-
-def _planned(target: StepTarget, form: StepForm, now: datetime) -> list[Verb]:
-    name = form.definition_id
-    plans: Mapping[str, Callable[[], list[Verb]]] = {
-        "promote": lambda: promotion(target),
-        "ramp": lambda: ramping(target, name, basis_points(form.percent)),
-        "resume": lambda: switching_on(target),
-        "configure": lambda: _configuration(target, form),
-        "override": lambda: _override(target, form, now),
-        "retire-flags": lambda: retirement(target, name),
-        "acknowledge": lambda: acknowledgement(target),
-        "activate": activation,
-        "roll-back": lambda: rolling_back(target, name, form.to),
-    }
-    return plans[form.step]()
-
-
-def _configuration(target: StepTarget, form: StepForm) -> list[Verb]:
-    if form.mode not in MODES and not form.curve:
-        raise ValueError("Give a mode, a ramp curve, or both.")
-    return configuration(target, form.mode, curve_of(form.curve) if form.curve else None)
-
-
-def _override(target: StepTarget, form: StepForm, now: datetime) -> list[Verb]:
-    if form.gate not in failed_gates(target.definition):
-        raise ValueError("Choose a gate whose last answer was a fail.")
-    return overriding(target, form.gate, basis_points(form.percent), window_end(form.until, now))
+    return plan(target, form, visit.now)
 
 
 def _header(form: StepForm, name: str, request_id: str, revision: int | None, *, check: bool) -> Any:
@@ -230,10 +109,11 @@ def _header(form: StepForm, name: str, request_id: str, revision: int | None, *,
 
 
 async def _take(visit: Visit, form: StepForm, *, check: bool) -> None:
-    """Take the verbs in order; of a dry run only the first one, for the next needs it."""
+    """Send the requests of the step in order. A dry run sends the first only, because the next one depends on it."""
     name = visit.request.path_params["slot"]
     revision = int(form.revision) if form.revision.isdigit() else None
     for verb in form.verbs[:1] if check else form.verbs:
+        # A dry run has an id of its own, or its answer would be returned for the real step.
         request_id = f"{form.request_id}{verb.suffix}{'.check' if check else ''}"
         expected = None if verb.method in TAKEN_WITHOUT_READ else revision
         header = _header(form, name, request_id, expected, check=check)
@@ -241,17 +121,20 @@ async def _take(visit: Visit, form: StepForm, *, check: bool) -> None:
         seconds = STOPPING if verb.method in UNGATED else STEPPING
         result = (await visit.sidecars.ask(visit.token, verb.method, request, form.definition_id, seconds)).result
         form.lines += result_lines(result, verb.method, dry_run=check)
+        # The next request is checked against the slot as this one left it.
         revision = result.revision
+        # The flag is in a system that the sidecar cannot write; an operator must change it there first.
         if not check and result.edits and not result.changed and not result.reached:
             raise _wrong("Not taken: make the edit, then take the step again.")
     form.done = not check
 
 
 async def _kill(visit: Visit, form: StepForm, *, check: bool) -> None:
-    """Send the kill to every sidecar at the same time; it is done if one took it."""
+    """Send the kill to every sidecar at the same time. It has succeeded if one sidecar accepted it."""
     request_id = f"{form.request_id}.check" if check else form.request_id
     header = _header(form, visit.request.path_params["slot"], request_id, None, check=check)
     request = lifecycle_pb2.KillRequest(header=header)
+    # To all and not to the first: each takes effect at once in its own process, before the store spreads it.
     replies = await visit.sidecars.ask_each(visit.token, "Kill", request, STOPPING)
     for reply in replies:
         form.lines += _kill_lines(reply, check=check)

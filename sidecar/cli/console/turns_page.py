@@ -1,4 +1,4 @@
-"""Turns: those that failed and why, and what happened in one of them."""
+"""The pages about turns: a search (e.g. failed turns and their reasons), and what happened in one turn."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -20,7 +20,7 @@ PAGE: Final = 50
 CHANGED: Final = "data: changed\n\n"
 LAST: Final = "event: last\ndata: changed\n\n"
 LAST_PART: Final = 286
-"""The status by which htmx ends its polling."""
+"""The HTTP status that makes htmx, the library of the page, stop polling."""
 TEXTS: Final = {
     "slot": "sub_agent_id",
     "user": "principal",
@@ -28,7 +28,7 @@ TEXTS: Final = {
     "episode": "episode_id",
     "page": "page_token",
 }
-"""Parameters of the address, and fields of the request."""
+"""Fields of the request by the parameter of the URL."""
 OUTCOMES: Final = tuple(name.removeprefix("OUTCOME_").lower() for name in outcome_pb2.Outcome.keys()[1:])
 STATES: Final = tuple(name.removeprefix("TURN_STATE_").lower() for name in record_pb2.TurnState.keys()[1:])
 REASONS: Final = tuple(map(str, CallFailure))
@@ -37,16 +37,18 @@ CHOICES: Final = {"outcomes": OUTCOMES, "states": STATES, "reasons": REASONS}
 
 
 async def turns(visit: Visit) -> Response:
-    """Return the page that searches."""
+    """Return the search page with its result."""
     answer, wrong = None, ""
     try:
         answer = await visit.sidecars.ask(visit.token, "ListTurns", _request(visit))
     except ValueError as problem:
         wrong = str(problem)
     except CannotOperate as problem:
+        # A wrong search term is shown beside the form; everything else is a problem of the whole page.
         if problem.reason != "INVALID_REQUEST":
             raise
         wrong = problem.message
+    # Without the page: a link to another search must begin at its first page.
     query = {name: value for name, value in visit.request.query_params.items() if value and name != "page"}
     found = {"answer": answer, "rows": answer.turns if answer else [], "wrong": wrong}
     return visit.render("turns.html", found=found, query=query, choices=CHOICES)
@@ -62,7 +64,7 @@ async def turn(visit: Visit) -> Response:
 
 
 async def changes(visit: Visit) -> Response:
-    """Tell the open page of a turn whenever something happens in the turn, as server-sent events."""
+    """Return a stream of server-sent events: one whenever something happens in a turn."""
     return StreamingResponse(_changes(visit), media_type="text/event-stream")
 
 
@@ -72,6 +74,7 @@ async def _changes(visit: Visit) -> AsyncGenerator[str, None]:
     The last event says that no more follow: otherwise the browser would open the stream again and again.
     """
     try:
+        # Closed at once when the browser leaves, and not at some later garbage collection.
         async with aclosing(visit.sidecars.watch(visit.token, visit.request.path_params["turn_id"])) as messages:
             async for _ in messages:
                 yield CHANGED
@@ -84,6 +87,7 @@ def _request(visit: Visit) -> pb.ListTurnsRequest:
     request = pb.ListTurnsRequest(page_size=PAGE)
     for name, of_request in TEXTS.items():
         setattr(request, of_request, visit.query(name))
+    # An unknown word is ignored: links of an older console must still work.
     if visit.query("outcome") in OUTCOMES:
         request.outcome = getattr(outcome_pb2, f"OUTCOME_{visit.query('outcome').upper()}")
     if visit.query("state") in STATES:

@@ -1,4 +1,4 @@
-"""What a page is made for: one request of a signed-in operator, and what all requests share."""
+"""The input of a page: one request of a signed-in operator, and the objects that all requests share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,10 +20,11 @@ FOLDER: Final = Path(__file__).parent
 
 @dataclass(slots=True)
 class Console:
-    """What all visits share.
+    """The objects that all visits share.
 
     Attributes:
-        samples, tail: what was read before, to compare with.
+        secure: whether the console is served over HTTPS.
+        samples, tail: earlier readings of counters and of the audit.
     """
 
     sidecars: Sidecars
@@ -35,6 +36,8 @@ class Console:
     def __post_init__(self) -> None:
         """Prepare the templates."""
         loader = FileSystemLoader(FOLDER / "templates")
+        # Escaping is on for every template, and a missing value is an error: pages show texts of users and of
+        # sub-agents.
         self._templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
         self._templates.filters.update(FILTERS)
 
@@ -42,7 +45,7 @@ class Console:
 
     @property
     def cookie(self) -> str:
-        """Name of the cookie; over HTTPS one that only this host can set."""
+        """The name of the cookie. Over HTTPS it has the prefix `__Host-`, so that no other host can set it."""
         return "__Host-console" if self.secure else "console"
 
     def render(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
@@ -51,14 +54,14 @@ class Console:
         return HTMLResponse(self._templates.get_template(template).render(given), status)
 
     def set_cookie(self, answer: Response, name: str, value: str) -> None:
-        """Set a cookie that no script sees and no other site sends."""
+        """Set a cookie that scripts cannot read, and that browsers do not send with requests from other sites."""
         age = int(LONGEST)
         answer.set_cookie(name, value, max_age=age, httponly=True, samesite="strict", secure=self.secure)
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request of a signed-in operator. `fields`: of the form that was posted."""
+    """One request of a signed-in operator. `fields` are those of the posted form; empty for a GET."""
 
     console: Console
     request: Request
@@ -67,26 +70,26 @@ class Visit:
 
     @property
     def sidecars(self) -> Sidecars:
-        """Whom to ask."""
+        """The connections to all sidecars."""
         return self.console.sidecars
 
     @property
     def token(self) -> str:
-        """The role token that calls are made with."""
+        """The role token with which calls are made."""
         return self.session.token
 
     @property
     def now(self) -> datetime:
-        """The time."""
+        """The present time."""
         return datetime.now(UTC)
 
     @property
     def is_part(self) -> bool:
-        """Whether a page that is open asks for a piece of it anew."""
+        """Whether an open page asks for a part of itself again, and needs no header and menu."""
         return self.request.headers.get("hx-request") == "true"
 
     def query(self, name: str) -> str:
-        """Return a parameter of the address; empty if it is missing."""
+        """Return a parameter of the URL; empty if it is missing."""
         return self.request.query_params.get(name, "").strip()
 
     def render(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
@@ -96,5 +99,5 @@ class Visit:
 
     @property
     def section(self) -> str:
-        """The first part of the address."""
+        """The first part of the path, which marks the entry in the menu."""
         return self.request.url.path.split("/")[1]

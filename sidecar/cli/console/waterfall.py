@@ -1,4 +1,4 @@
-"""One turn as a waterfall: a bar for each child on one axis of time."""
+"""Lays out one turn as a waterfall diagram: a bar for each child (execution of a call) on a common time axis."""
 
 import json
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from subagents.history.v1 import record_pb2
 
 WHOLE: Final = 100.0
 LEAST: Final = 0.5
-"""Percent of the axis that a bar is wide at least."""
+"""The least width of a bar in percent of the axis: a child of a millisecond must stay visible."""
 LONGEST: Final = 4000
-"""Characters of a text that a page shows."""
+"""The most characters of a text that a page shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened to a child. `offset`: seconds since the turn began."""
+    """One event of a child. `offset` is in seconds since the begin of the turn."""
 
     offset: float
     name: str
@@ -33,15 +33,15 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One child.
+    """The bar of one child.
 
     Attributes:
-        depth: 0: the orchestrator called it; else a sub-agent delegated to it.
-        begin, running, waiting: in percent of the axis: where it begins, how long it ran, and waited for its parent.
-        outcome: of its call; None: it has none yet.
-        reason: why its call was not a success; empty: it was.
-        contract: what it was given, pretty-printed; empty: left out.
-        notes: counts of tool calls, delegations, attempts.
+        depth: 0 if the orchestrator called it, greater if another sub-agent called it.
+        begin, running, waiting: in percent of the axis: its begin, how long it ran, how long it waited for its parent.
+        outcome: the outcome of its call; None: there is none yet.
+        reason: why its call did not succeed; empty: it succeeded.
+        contract: what it may do and for how long, as formatted JSON; empty if the record does not have it.
+        notes: numbers of attempts, tool calls and delegations.
     """
 
     child: Any
@@ -63,7 +63,12 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """A turn. `seconds`: length of the axis; `not_run`: outcomes of calls without a child."""
+    """A turn as a diagram.
+
+    Attributes:
+        seconds: length of the time axis.
+        not_run: outcomes of calls that were never executed, and so have no bar.
+    """
 
     bars: list[Bar]
     seconds: float
@@ -72,11 +77,13 @@ class Waterfall:
 
 
 def waterfall_of(turn: Any, now: datetime) -> Waterfall:
-    """Return what is to be drawn of a turn. `now`: where the axis of an open turn ends."""
+    """Return the diagram of a turn. The axis of an open turn ends at `now`."""
+    # The earliest and the latest of all times: the clocks of replicas may differ, and no bar may leave the axis.
     begin = min([utc(turn.turn.started_at), *(utc(child.opened_at) for child in turn.children)])
     ended = turn.turn.HasField("ended_at")
     events = [utc(event.occurred_at) for child in turn.children for event in child.events]
     end = max([utc(turn.turn.ended_at) if ended else now, begin, *events])
+    # At least a millisecond: the length is a divisor.
     axis = _Axis(begin, max((end - begin).total_seconds(), 0.001))
     outcomes = {each.child_id: each for of in turn.dispatches for each in of.outcomes if each.child_id}
     bars = [_bar(child, depth, outcomes.get(child.child_id), axis) for depth, child in as_tree(turn.children)]
@@ -97,6 +104,7 @@ class _Axis:
 def _bar(child: Any, depth: int, outcome: Any, axis: _Axis) -> Bar:
     worked = [utc(event.occurred_at) for event in child.events if event.name in {WAITING_FOR_MERGE, FAILED}]
     closed = [utc(event.occurred_at) for event in child.events if event.name == CLOSED]
+    # A child that began just now is drawn inside the axis, too.
     begin = min(axis.at(utc(child.opened_at)), WHOLE - LEAST)
     over = axis.at(closed[0]) if closed else WHOLE
     stopped = max(axis.at(worked[0]) if worked else over, begin + LEAST)
@@ -123,12 +131,12 @@ def _bar(child: Any, depth: int, outcome: Any, axis: _Axis) -> Bar:
 
 
 def reason_of(outcome: Any) -> str:
-    """Return why a call was not a success; empty if it was."""
+    """Return why a call did not succeed; empty if it succeeded."""
     return enum_word(error_reason_pb2.ErrorReason, outcome.status.reason) if outcome.HasField("status") else ""
 
 
 def clipped(text: str) -> str:
-    """Return as much of a text as a page shows."""
+    """Return the text, shortened to what a page shows."""
     lines = "\n".join(map(clean, text.splitlines()))
     return lines if len(lines) <= LONGEST else f"{lines[:LONGEST]} … ({len(lines) - LONGEST} more characters)"
 
@@ -149,7 +157,7 @@ def _notes(child: Any, outcome: Any) -> Iterator[str]:
 
 
 def _definition(contract: dict[str, Any]) -> tuple[str, str]:
-    """Return id and digest of the definition that a contract names, wherever in it they are."""
+    """Return id and digest of the definition that a contract names, at its top level or one level below."""
     for part in (contract, *(each for each in contract.values() if isinstance(each, dict))):
         if isinstance(part.get("definition_digest"), str):
             return str(part.get("definition_id", "")), part["definition_digest"]
@@ -157,7 +165,7 @@ def _definition(contract: dict[str, Any]) -> tuple[str, str]:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """Return JSON text as an object; empty for what is none: this shows what is there, and judges nothing."""
+    """Return JSON text as an object. Text that is no JSON object gives an empty one: the page shows the rest anyway."""
     try:
         decoded = from_json(text) if text else {}
     except DecodeError:

@@ -1,4 +1,4 @@
-"""The web application: sign-in, and one page for each question that an operator has."""
+"""The web application of the console: sign-in, sign-out, and the routes of all pages."""
 
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -22,6 +22,7 @@ from subagents.lifecycle.v1 import reading_pb2
 TOKEN_PROBLEM: Final = "ROLE_TOKEN_INVALID"  # noqa: S105  the reason of an error, not a secret
 SEE_OTHER: Final = 303
 MOST_FIELDS: Final = 50
+"""The most fields of a form; a request with more is refused. The largest form has 15."""
 SAFE: Final = frozenset({"GET", "HEAD"})
 
 
@@ -55,6 +56,7 @@ def make_app(console: Console) -> Starlette:
         try:
             yield
         finally:
+            # Here and not in `serve_console`: the channels belong to the event loop of the server.
             await console.sidecars.close()
 
     return Starlette(routes=routes, lifespan=lifespan)
@@ -78,6 +80,7 @@ class _SignIn:
         await answer(scope, receive, send)
 
     async def _form(self, request: Request, problem: str = "", status: int = 200) -> Response:
+        # There is no session yet; a cookie of its own ties this form to the browser that asked for it.
         form_token = secrets.token_urlsafe(32)
         answer = self._console.render("sign_in.html", status, form_token=form_token, problem=problem)
         self._console.set_cookie(answer, f"{self._console.cookie}-form", form_token)
@@ -88,6 +91,7 @@ class _SignIn:
         expected = request.cookies.get(f"{self._console.cookie}-form", "")
         if not expected or not secrets.compare_digest(expected.encode(), fields.get("form_token", "").encode()):
             return await self._form(request, "The form had expired. Sign in again.", 403)
+        # A token that was copied from a terminal may contain line breaks.
         token = "".join(fields.get("token", "").split())
         if not token.isascii() or not token:
             return await self._form(request, "Paste a role token.", 400)
@@ -102,7 +106,7 @@ class _SignIn:
 
 
 async def begun(console: Console, token: str) -> tuple[str, Session]:
-    """Return a new session for a token that a sidecar takes. Raises `CannotOperate`."""
+    """Return a new session for a role token, after a sidecar has accepted it. Raises `CannotOperate`."""
     status = await console.sidecars.caller(token)
     role = enum_word(reading_pb2.ActorRole, status.caller_role)
     return console.sessions.begin(token, status.caller, role)
@@ -116,22 +120,25 @@ async def _sign_out(visit: Visit) -> Response:
 
 
 def _guarded(console: Console, page: Page) -> Callable[[Request], Awaitable[Response]]:
-    """Return what serves a page to who is signed in, and asks all others to sign in."""
+    """Return a handler that serves a page to signed-in operators, and sends all others to the sign-in page."""
 
     async def served(request: Request) -> Response:
         key, session = await _session_of(console, request)
         if session is None:
             return _to_sign_in(request)
         fields = {} if request.method in SAFE else await form_fields(request)
+        # Before the page sees the form: another site can make a browser post, but cannot know the form's token.
         if request.method not in SAFE and not session.is_own_form(fields.get("form_token", "")):
             return console.render("refused.html", 403, session=session)
         visit = Visit(console, request, session, fields)
         try:
             answer = await page(visit)
         except CannotOperate as problem:
+            # The token has expired or its key was removed: the session is of no more use.
             if problem.reason == TOKEN_PROBLEM:
                 console.sessions.end(key)
                 return _to_sign_in(request)
+            # htmx replaces a part of a page only if the status is 200.
             answer = visit.render("problem.html", 200 if visit.is_part else 502, problem=problem)
         if key and request.cookies.get(console.cookie) != key:
             console.set_cookie(answer, console.cookie, key)
@@ -143,13 +150,15 @@ def _guarded(console: Console, page: Page) -> Callable[[Request], Awaitable[Resp
 async def _session_of(console: Console, request: Request) -> tuple[str, Session | None]:
     """Return the session of a request, and the value of its cookie.
 
-    What authenticates operators in front of the console may send their token with each request, as a bearer.
+    A proxy in front of the console may authenticate operators; it then sends their token as a bearer token with each
+    request.
     """
     key = request.cookies.get(console.cookie, "")
     session = console.sessions.of(key)
     kind, _, bearer = request.headers.get("authorization", "").partition(" ")
     if kind.lower() != "bearer" or not bearer or (session is not None and session.token == bearer):
         return key, session
+    # The proxy has renewed the token, or another operator uses the browser: the old session must not serve on.
     console.sessions.end(key)
     try:
         return await begun(console, bearer)
@@ -159,5 +168,6 @@ async def _session_of(console: Console, request: Request) -> tuple[str, Session 
 
 def _to_sign_in(request: Request) -> Response:
     if request.headers.get("hx-request") == "true":
+        # A redirect would be followed by htmx, and the sign-in page would appear inside the open page.
         return Response(status_code=204, headers={"HX-Redirect": "/sign-in"})
     return RedirectResponse("/sign-in", SEE_OTHER)

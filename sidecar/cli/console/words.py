@@ -1,4 +1,4 @@
-"""How pages write what sidecars answer: the words of the command line, for templates."""
+"""Template filters: write the values of sidecars' answers in the same words as the command line does."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
@@ -8,6 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.cli.output.drawing import clean, length, timestamp, utc
 from sidecar.cli.output.json_output import enum_word
+from sidecar.cli.subagent.output.decommission_tables import short_words
 from sidecar.cli.subagent.output.gate_words import gate_words
 from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.output.states import definition_effect, state_in_contract
@@ -17,6 +18,7 @@ from subagents.history.v1 import record_pb2
 
 NOTHING: Final = "-"
 MANY: Final = 10.0
+"""Calls per second from which a rate is shown without decimals."""
 
 
 def rate(per_second: float | None) -> str:
@@ -52,12 +54,13 @@ def turn_state(number: int) -> str:
 
 
 def verdict(number: int) -> str:
-    """Return what was found of a definition as a word."""
+    """Return why a definition is or is not offered, as a word."""
     return enum_word(surface_pb2.CandidateVerdict, number).replace("_", " ")
 
 
 FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "clean": clean,
+    "cleanup": lambda each: "".join(part.text for part in short_words(each)),
     "curve": curve_word,
     "effect": definition_effect,
     "flags": flags_word,

@@ -1,4 +1,4 @@
-"""A turn as a condensed timeline: a bar for each child on one axis of time, a line for each event. Source: SX-40."""
+"""Draws a turn as a timeline: a bar for each child (execution of a call), and a line for each event. Source: SX-40."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -115,7 +115,7 @@ def as_tree(children: Sequence[record_pb2.RecordedChild]) -> Iterator[tuple[int,
         depth, child = waiting.pop()
         yield depth, child
         waiting += [(min(depth + 1, DEEPEST), each) for each in reversed(below.pop(child.child_id, []))]
-    for left_over in below.values():  # parents of each other: a record that is not as it should be, shown all the same
+    for left_over in below.values():  # parents of each other: no sidecar records this, but it must not be hidden
         yield from ((0, child) for child in left_over)
 
 

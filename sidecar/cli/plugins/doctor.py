@@ -1,4 +1,4 @@
-"""The findings of `sidecar plugins doctor`: each installed plugin, enabled or not, tried in a separate process."""
+"""`sidecar plugins doctor`: examines each installed plugin, enabled or not, in a separate process."""
 
 import json
 import signal
@@ -38,7 +38,7 @@ GOOD: Final = frozenset({Health.HEALTHY, Health.UNCONFIGURED})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row.
+    """One row of the output.
 
     Attributes:
         plugin: `distribution:entry-point`; for a missing plugin the name in `plugins.enabled`.

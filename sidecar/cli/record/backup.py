@@ -1,4 +1,4 @@
-"""`sidecar backup` copies the record while the sidecar serves; `sidecar migrate` brings its schema up to date."""
+"""`sidecar backup` copies the record while a sidecar serves; `sidecar migrate` applies changes of its schema."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`sidecar history`: imports an export of an earlier system, and exports one conversation."""
+"""`sidecar history`: imports conversations of an earlier system, and exports one conversation."""
 
 import asyncio
 import json
@@ -57,7 +57,9 @@ def _line(finding: "Finding") -> str:
 
 
 LONGEST_LINE: Final = 16 * 1024 * 1024
+"""The most bytes of a line that is imported; a longer one is reported."""
 WHOLE: Final = 1_000_000
+"""Turns of an export: more than a conversation has."""
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file of the sidecar.")]
 SettingsOf = Callable[[Path | None], "Settings"]
 Conversations = Callable[["Settings"], AbstractAsyncContextManager["BoundedMemory"]]

@@ -1,4 +1,4 @@
-"""`sidecar replay`: runs a recorded turn through the present code, and reports differences."""
+"""`sidecar replay`: runs a recorded turn through the installed code, and prints the differences."""
 
 import json
 from collections.abc import Callable
@@ -20,8 +20,8 @@ class Replaying:
     """The operations of the command; both raise `CannotReplay`.
 
     Attributes:
-        fetch: gets an exported turn by its id.
-        replay: replays it.
+        fetch: gets an exported turn from the sidecar by its id.
+        replay: replays an exported turn.
     """
 
     fetch: Callable[[str], bytes]

@@ -1,4 +1,4 @@
-"""`sidecar restored`: the operator states that an older backup has replaced the record."""
+"""`sidecar restored`: an operator states that an older backup has replaced the record, so that facts are lost."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

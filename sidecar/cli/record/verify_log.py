@@ -1,4 +1,4 @@
-"""`sidecar verify-log`: reports whether the record is complete, and all findings."""
+"""Implements `sidecar verify-log`: verifies the record, prints each finding, and whether the record is intact."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -101,6 +101,7 @@ class _Report:
         self._count += 1
         if not self._as_json:
             self._out.write(f"{finding.kind}: {finding.text}\n")
+        # Bounded: a damaged record can have a finding for each of its millions of facts.
         elif len(self._findings) < MOST_IN_JSON:
             self._findings.append(finding)
 

@@ -1,4 +1,4 @@
-"""`sidecar subagent decommission patch|overdue`: inspects a checkout of the configuration repository."""
+"""`sidecar subagent decommission patch|overdue`: inspects a checkout of the repository with the definitions."""
 
 import os
 import shlex
@@ -176,7 +176,7 @@ def _is_taken(record: pb.Decommission, step: CleanupStep) -> bool:
 
 
 def code_of(record: pb.Decommission) -> CodeStatus:
-    """Return what became of the code by the record; before step 3: what is to become of it in the end."""
+    """Return what the record says of the code; before step 3, the code is to be removed in the end."""
     marked = any(each.code == pb.CODE_STATUS_DEPRECATED for each in record.steps)
     return CodeStatus.DEPRECATED if marked else CodeStatus.GONE
 

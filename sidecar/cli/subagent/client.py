@@ -1,4 +1,4 @@
-"""Calls a running sidecar's `LifecycleService` and `AdminService`, over its operator listener, with a role token."""
+"""The client of operators' commands: calls a running sidecar over its operators' listener, with a role token."""
 
 import re
 import sys
@@ -22,11 +22,11 @@ SERVICES: Final = {
     "subagents.admin.v1": "AdminService",
     "subagents.history.v1": "HistoryService",
 }
-"""By the package of their requests."""
+"""The services by the package of their requests."""
 READING: Final = 10.0
 """Seconds for a read."""
 STEPPING: Final = 120.0
-"""Seconds for a step. The sidecar asks policies and several gates, each with its own timeout."""
+"""Seconds for a step of a rollout. The sidecar asks policies and several gates, each with its own timeout."""
 STOPPING: Final = 10.0
 """Seconds for a kill, a ramp-down or a rollback, which need no gate."""
 NEAR: Final = re.compile(r"unix:|(dns:///)?(localhost|127\.[0-9.]+|\[::1\]):[0-9]+\Z")
@@ -52,7 +52,7 @@ class OperatorExit(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SidecarAddress:
-    """gRPC targets of the sidecars, and what is shown there. All commands but `kill` use only the first target.
+    """The gRPC targets of the sidecars, and the credentials. All commands except `kill` use only the first target.
 
     Attributes:
         token: the role token.
@@ -71,7 +71,7 @@ class CannotOperate(Exception):
         message: the problem and its cause.
         advice: the next action; empty if the message contains it.
         code: the exit code of the command.
-        reason: of `ErrorInfo`; empty if no sidecar sent one.
+        reason: the reason in `google.rpc.ErrorInfo`; empty if no sidecar sent one.
         uncertain: whether the step may have been taken nevertheless.
     """
 
@@ -205,6 +205,7 @@ def problem_of(error: Any, target: str, name: str) -> CannotOperate:
         OperatorExit.REFUSED if code in REFUSING else OperatorExit.NOT_ASKED,
         info.reason,
         advice=advice_for(info.reason, info.metadata, name),
+        # Any other code, e.g. of a lost connection or a deadline, leaves open whether the step was taken.
         uncertain=code not in REFUSING | SURELY_NOT,
     )
 
@@ -246,8 +247,8 @@ REFUSING: Final = frozenset(
         grpc.StatusCode.NOT_FOUND,
     }
 )
-"""The sidecar examined the request and refused it."""
+"""Status codes with which a sidecar refuses a request that it has examined."""
 SURELY_NOT: Final = frozenset(
     {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
 )
-"""The sidecar rejected the request before it examined the rollout, so the step was certainly not taken."""
+"""Status codes with which a sidecar rejects a request before it examines the rollout: the step was not taken."""

@@ -1,4 +1,4 @@
-"""`sidecar subagent`: the commands that read. Heavy imports wait until a command runs, so that --help stays fast."""
+"""Declares the group `sidecar subagent` and its reading commands. gRPC is imported when one runs: --help stays fast."""
 
 import sys
 from collections.abc import Callable

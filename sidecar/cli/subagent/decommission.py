@@ -1,4 +1,4 @@
-"""`sidecar subagent decommission begin|decide|undo|step|list|status`: the requests to a sidecar."""
+"""Implements `sidecar subagent decommission begin|decide|undo|step|list|status`: requests to a sidecar."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from subagents.lifecycle.v1 import reading_pb2 as pb
 
 CODE: Final = {CodeStatus.GONE: pb.CODE_STATUS_GONE, CodeStatus.DEPRECATED: pb.CODE_STATUS_DEPRECATED}
 VOUCHED: Final = (pb.CLEANUP_STEP_MODULES, pb.CLEANUP_STEP_EVALS_AND_TOOLS)
-"""Steps that a sidecar cannot verify alone: code and evaluations are only in the configuration repository."""
+"""Steps that a sidecar cannot verify alone: code and evaluations exist only in the repository with the definitions."""
 CONFIRMATIONS: Final[dict[tuple[int, CodeStatus], str]] = {
     (pb.CLEANUP_STEP_MODULES, CodeStatus.GONE): "no Python module of it is left",
     (pb.CLEANUP_STEP_MODULES, CodeStatus.DEPRECATED): "its Python modules are marked deprecated",
@@ -26,31 +26,46 @@ CONFIRMATIONS: Final[dict[tuple[int, CodeStatus], str]] = {
         "its eval suite and tools are removed as decided",
     ),
 }
-"""What the inspection of a checkout confirms."""
+"""What the inspection of a checkout confirms, by step and fate of the code."""
 LONGEST_WORD: Final = 1000
+"""The most characters of a confirmation that the sidecar accepts."""
 
 
 def begin(commands: OperatorCommands, options: StepOptions) -> int:
     """Begin the decommission. Returns the exit code."""
-    danger = f"{clean(options.name)} will be removed permanently; the window of its cleanup starts now."
-    plan = "begin the decommission; the definition stays rolled back"
-    return take(commands, options, lambda target: [Verb("BeginDecommission", plan, danger=danger)])
+    return take(commands, options, lambda _: beginning(options.name))
+
+
+def beginning(name: str) -> list[Verb]:
+    """Return the step that begins a decommission."""
+    danger = f"{clean(name)} will be removed permanently; the window of its cleanup starts now."
+    return [Verb("BeginDecommission", "begin the decommission; the definition stays rolled back", danger=danger)]
 
 
 def decide(commands: OperatorCommands, options: StepOptions, matter: str, choice: Choice) -> int:
     """Record whether evals or tools are retained or removed. Returns the exit code."""
+    return take(commands, options, lambda _: deciding(matter, choice))
+
+
+def deciding(matter: str, choice: Choice) -> list[Verb]:
+    """Return the step that records a decision."""
     fields = {
         "subject": pb.CleanupSubject.Value(f"CLEANUP_SUBJECT_{matter.upper()}"),
         "choice": pb.CleanupChoice.Value(f"CLEANUP_CHOICE_{choice.name}"),
     }
-    return take(commands, options, lambda target: [Verb("DecideDecommission", f"{choice} its {matter}", fields)])
+    return [Verb("DecideDecommission", f"{choice} its {matter}", fields)]
 
 
 def undo(commands: OperatorCommands, options: StepOptions) -> int:
     """Undo the decommission. Returns the exit code."""
-    danger = f"The decommission of {clean(options.name)} will be undone; the definition stays rolled back."
+    return take(commands, options, lambda _: undoing(options.name))
+
+
+def undoing(name: str) -> list[Verb]:
+    """Return the step that undoes a decommission."""
+    danger = f"The decommission of {clean(name)} will be undone; the definition stays rolled back."
     plan = "undo the decommission; restore entry and files with `git revert`, so that turns can be replayed"
-    return take(commands, options, lambda target: [Verb("UndoDecommission", plan, danger=danger)])
+    return [Verb("UndoDecommission", plan, danger=danger)]
 
 
 def step(
@@ -62,24 +77,35 @@ def step(
         commands: address and output.
         options: the sub-agent, and the reason.
         at: the checkout.
-        number: of the step; 0: the next.
-        code: what became of it.
+        number: of the step; 0: the next step.
+        code: whether the code was deleted or deprecated.
         word: what the operator confirms.
     """
 
     def verbs(target: StepTarget) -> list[Verb]:
-        steps = number or _next_of(target)
-        confirmed = _confirmed(commands, options.name, at, steps, code, word)
-        fields: dict[str, Any] = {"step": steps, "confirmed": confirmed[:LONGEST_WORD] if steps in VOUCHED else ""}
-        if steps == pb.CLEANUP_STEP_MODULES:
-            fields["code"] = CODE[code]
-        final = steps == pb.CLEANUP_STEP_MODULES and code is CodeStatus.GONE
-        danger = f"After this step the decommission of {clean(options.name)} cannot be undone." if final else ""
-        message = f"; confirmed: {clean(confirmed)}" if fields["confirmed"] else ""
-        plan = f"record step {step_word(steps)} as done{message}"
-        return [Verb("TakeDecommissionStep", plan, fields, danger)]
+        chosen = number or next_step(target.definition)
+        confirmed = _confirmed(commands, options.name, at, chosen, code, word)
+        return completing(options.name, chosen, code, confirmed)
 
     return take(commands, options, verbs)
+
+
+def completing(name: str, number: int, code: CodeStatus, confirmed: str) -> list[Verb]:
+    """Return the step that records a step of the cleanup. `confirmed`: what was checked, for steps 3 and 5."""
+    fields: dict[str, Any] = {"step": number, "confirmed": confirmed[:LONGEST_WORD] if number in VOUCHED else ""}
+    if number == pb.CLEANUP_STEP_MODULES:
+        fields["code"] = CODE[code]
+    final = number == pb.CLEANUP_STEP_MODULES and code is CodeStatus.GONE
+    danger = f"After this step the decommission of {clean(name)} cannot be undone." if final else ""
+    message = f"; confirmed: {clean(confirmed)}" if fields["confirmed"] else ""
+    return [Verb("TakeDecommissionStep", f"record step {step_word(number)} as done{message}", fields, danger)]
+
+
+def next_step(definition: pb.DefinitionStatus) -> int:
+    """Return the number of the step that is next; 3 again if the code is only deprecated."""
+    if not definition.HasField("decommission"):
+        return int(pb.CLEANUP_STEP_ENTRY)
+    return int(definition.decommission.next_step or pb.CLEANUP_STEP_MODULES)
 
 
 def show_all(commands: OperatorCommands, *, finished: bool) -> int:
@@ -151,10 +177,3 @@ def _looked(commands: OperatorCommands, name: str, at: CheckoutLocation, number:
             advice=f"`sidecar subagent decommission patch {clean(name)}{through}` writes the change",
         )
     return f"{CONFIRMATIONS[number, fate]} (configuration repository, {report.state})" if number in VOUCHED else ""
-
-
-def _next_of(target: StepTarget) -> int:
-    definition = target.definition
-    if not definition.HasField("decommission"):
-        return int(pb.CLEANUP_STEP_ENTRY)
-    return int(definition.decommission.next_step or pb.CLEANUP_STEP_MODULES)

@@ -1,4 +1,4 @@
-"""`sidecar subagent flag`: shows the two flags of a sub-agent, and switches one of them manually."""
+"""Implements `sidecar subagent flag`: shows the two flags of a sub-agent, and switches one of them."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -57,17 +57,19 @@ def pausing(version: int | None = None) -> list[Verb]:
 
 def switch_off(commands: OperatorCommands, options: StepOptions, which: str, version: int | None) -> int:
     """Switch a flag off without reading the rollout first; this needs no gate. Returns the exit code."""
-    name, awaited = clean(options.name), _awaited(which, reading_pb2.FLAG_VALUE_OFF)
-    if which == KILL:
-        danger = (
-            f"{name} and every other definition with this kill flag will be removed from every surface immediately and "
-            "permanently: switching the flag off is a kill, and switching it on again does not restore them."
-        )
-        plan = "kill flag -> off, which kills the definition permanently; needs no gate"
-        return take_without_read(
-            commands, options, Verb("SwitchKillFlagOff", plan, _expected(version), danger, "", awaited)
-        )
-    return take_without_read(commands, options, *pausing(version))
+    verbs = killing_by_flag(options.name, version) if which == KILL else pausing(version)
+    return take_without_read(commands, options, *verbs)
+
+
+def killing_by_flag(name: str, version: int | None = None) -> list[Verb]:
+    """Return the step that switches a kill flag off."""
+    danger = (
+        f"{clean(name)} and every other definition with this kill flag will be removed from every surface immediately "
+        "and permanently: switching the flag off is a kill, and switching it on again does not restore them."
+    )
+    plan = "kill flag -> off, which kills the definition permanently; needs no gate"
+    awaited = _awaited(KILL, reading_pb2.FLAG_VALUE_OFF)
+    return [Verb("SwitchKillFlagOff", plan, _expected(version), danger, awaited=awaited)]
 
 
 def _expected(version: int | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`sidecar subagent flag`: the command. Heavy imports wait until it runs."""
+"""Declares the command `sidecar subagent flag`. gRPC is imported only when it runs."""
 
 from enum import StrEnum, unique
 from typing import Annotated, Any, NamedTuple

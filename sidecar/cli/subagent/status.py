@@ -1,4 +1,4 @@
-"""`sidecar status`: what one sidecar serves, for whom and since which step; `sidecar drain`: stops its new turns."""
+"""Implements `sidecar status` (what one sidecar serves to which users) and `sidecar drain` (stops its new turns)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -30,17 +30,17 @@ SERVING: Final = frozenset(
         pb.ROLLOUT_EVENT_KIND_KILLED,
     }
 )
-"""Rows of the audit after which other users may be served, beside transitions."""
+"""Kinds of audit rows after which other users may be served. Every lifecycle transition counts as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a sidecar answered.
+    """The answers of a sidecar.
 
     Attributes:
-        process: the sidecar itself; it answers also while its store is unavailable.
-        rollouts, replicas: None: they could not be read; `problem` says why.
-        steps: by slot, the row of the audit with the last step that changed who is served.
+        process: the state of the process, which is known also while the store is unavailable.
+        rollouts, replicas: None if they could not be read; `problem` says why.
+        steps: by slot: the audit row of the last step that changed which users are served.
     """
 
     process: Any

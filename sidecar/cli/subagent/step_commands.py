@@ -1,4 +1,7 @@
-"""`sidecar subagent`: the commands that change a rollout. Each requires a reason and can be repeated safely."""
+"""Declares the commands of `sidecar subagent` that change a rollout.
+
+Each requires a reason, and can be repeated safely with the same request id.
+"""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

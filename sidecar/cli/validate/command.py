@@ -1,4 +1,4 @@
-"""`sidecar validate DIR`: checks a configuration like the sidecar, without a running one. Source: PC1-D-49, TN-45."""
+"""`sidecar validate DIR`: checks a configuration as a running sidecar does. Source: PC1-D-49, TN-45."""
 
 import json
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from sidecar.settings.name_checks import invalid_targets, missing_targets, names
 VALID: Final = 0
 INVALID: Final = 1
 NAMED_AT_MOST: Final = 8
+"""The most sub-agents that one note names."""
 
 
 @dataclass(frozen=True, slots=True)

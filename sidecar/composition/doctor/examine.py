@@ -34,12 +34,14 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
     yield from examine_sockets(settings)
     yield from examine_keys(settings)
     yield from examine_directories(settings)
+    # Checks of files before checks over the network: the former are instant, the latter may use up their time limit.
     yield from examine_record(settings, seconds)
     yield examine_ops_address(settings.server.ops_address, str(settings.server.dispatch_socket), seconds)
     if policy:
         yield from _gates(policy[0], settings)
         yield from asyncio.run(examine_flags(settings, policy[0], catalogue.catalogue, seconds))
     if policy and catalogue.catalogue is not None:
+        # A loop for each check: a client library that leaves a task behind cannot disturb the next check.
         yield from asyncio.run(examine_runners(settings, policy[0], catalogue.catalogue, seconds))
         yield from asyncio.run(examine_services(catalogue.catalogue, seconds))
 
@@ -52,6 +54,8 @@ def _definitions(settings: Settings, catalogue: Catalogue | None, problems: list
         return
     yield ok(area, about, f"{len(catalogue.cards)} agents, {len(catalogue.tools)} tools")
     yield from (warning(area, about, problem, "not an error: a start accepts it") for problem in problems)
+    # Errors here although a running sidecar only logs them: doctor examines a start, and a start would refuse these
+    # names.
     wrong = [*unknown_names(settings, names_of(catalogue)), *invalid_targets(settings, catalogue)]
     yield from (error("settings", "", problem, "correct the name in the settings") for problem in wrong)
 
@@ -71,6 +75,7 @@ def _plugins(settings: Settings, policy: list[PolicyMap]) -> Iterator[Finding]:
 def _gates(policy: PolicyMap, settings: Settings) -> Iterator[Finding]:
     if not settings.operators.configured:
         remedy = "set `operators.keys` or `operators.issuer`; `sidecar token key` makes a key (docs/operators.md)"
+        # No further finding about gates: without operators, no step is taken that a gate could block.
         yield warning("operators", "", "no operator can promote, ramp or stop a sub-agent", remedy)
         return
     selections = [

@@ -1,4 +1,4 @@
-"""Checks files with secrets and data: missing ones, and those that other users may read or replace."""
+"""Checks files with secrets and data: whether they are missing, and whether other users may read or replace them."""
 
 import os
 import stat
@@ -13,6 +13,7 @@ from sidecar.operations.process.findings import Finding, error, ok, warning
 from sidecar.settings import Settings
 
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+"""The mode bits of the group and of other users. No file of the record may have one of them."""
 
 
 def examine_keys(settings: Settings) -> Iterator[Finding]:
@@ -31,6 +32,7 @@ def examine_keys(settings: Settings) -> Iterator[Finding]:
         yield _secret(f"keys.files.{name}", path, read_secrets)
     for name, path in settings.signatures.files.items():
         yield _secret(f"signatures.files.{name}", path, read_secret)
+    # The sidecar knows only the public keys of operators; the private keys stay with the operators.
     public = [*settings.operators.keys, *(key.file for key in settings.operators.key.values())]
     for path in public:
         yield _public_key(path)
@@ -52,7 +54,9 @@ def examine_directories(settings: Settings) -> Iterator[Finding]:
         files["record.checkpoints.key_file"] = checkpoints.key_file
     for setting, path in files.items():
         folder = path.parent
+        # A missing folder is no finding here: the start creates it with a mode that is private.
         found = folder.stat().st_mode if os.path.isdir(folder) else 0
+        # With the sticky bit, as in /tmp, only the owner of a file may replace it.
         if found & (stat.S_IWGRP | stat.S_IWOTH) and not found & stat.S_ISVTX:
             text = f"others may replace files in {folder} (mode {stat.S_IMODE(found):04o})"
             yield warning(
@@ -61,6 +65,7 @@ def examine_directories(settings: Settings) -> Iterator[Finding]:
 
 
 def _readable(setting: str, database: Path) -> Iterator[Finding]:
+    # SQLite keeps recent content in the files beside the database, with modes of their own.
     for path in (database, *(database.with_name(f"{database.name}-{kind}") for kind in ("wal", "shm"))):
         mode = path.stat().st_mode if os.path.exists(path) else 0
         if mode & OTHERS:
@@ -91,6 +96,7 @@ def _public_key(path: Path) -> Finding:
 def cannot_make(folder: Path) -> str:
     """Return why a folder can be neither used nor created; empty if it can."""
     there = folder
+    # The start creates missing parents, so the nearest existing one decides.
     while not there.exists():
         there = there.parent
     if not there.is_dir():

@@ -1,7 +1,7 @@
 """Checks flag backends: whether they answer, and whether they know the flags of the definitions.
 
-A backend of an installed plugin runs in a thread, as in a running sidecar: one that blocks is reported, and the next
-check begins.
+A backend of an installed plugin runs in a thread, as in a running sidecar. If it blocks, doctor reports that and begins
+the next check.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,8 @@ async def examine_flags(
     """Return a finding for each flag backend in use, except `embedded`, which is a part of the record."""
     found: list[Finding] = []
     making = PluginThreads(policy.host, lambda kind, details: None)
-    # The limit of a call abandons it. `asyncio.run` cancels what is left, and the process can end.
+    # A call that exceeds its limit is abandoned, not awaited. `asyncio.run` cancels it at the end, so that the process
+    # can end.
     calls = PluginCalls(OwnedTasks(lambda name, error: None), lambda plugin, count: None)
     for spec in policy.flag_backends:
         if spec.factory is EMBEDDED_FLAGS.factory:
@@ -43,6 +44,7 @@ async def examine_flags(
             found.append(error(AREA, spec.name, problem.what, problem.remedy))
             continue
         try:
+            # Such a backend cannot list its flags; it must know their names before it is asked.
             if isinstance(backend, NamedFlagBackend):
                 backend.set_names(named)
             report = await calls.ask(spec.name, seconds, backend.fetch)
@@ -53,6 +55,7 @@ async def examine_flags(
         else:
             found += _known(spec.name, report, named)
         finally:
+            # With a time limit of its own: a backend that hangs in `close` must not hide the findings.
             await closed(backend.close)
     return found
 
@@ -64,6 +67,7 @@ def _named(policy: PolicyMap, catalogue: Catalogue | None, backend: str) -> froz
 
 
 def _known(backend: str, report: FlagReport, named: frozenset[str]) -> Iterator[Finding]:
+    # A warning and no error: a start accepts an unclear flag, and treats it as off.
     unclear = sorted(named & report.unclear)
     if unclear:
         text = f"cannot tell the state of {', '.join(unclear)}: these sub-agents serve no user"

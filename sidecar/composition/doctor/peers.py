@@ -1,4 +1,4 @@
-"""Checks peers: runner hosts, data services, and the sidecar itself if it runs."""
+"""Checks the peers of a sidecar: runner hosts, data services, and a sidecar that already runs at the same address."""
 
 import asyncio
 import re
@@ -40,7 +40,7 @@ def examine_ops_address(address: str, socket: str, seconds: float) -> Finding:
     Args:
         address: `server.ops_address`.
         socket: `server.dispatch_socket`; a sidecar with another socket is another sidecar.
-        seconds: the longest wait for each step of the request.
+        seconds: the longest wait to connect, and then for the answer.
     """
     about = f"server.ops_address {address}"
     remedy = "stop what listens there, or set `server.ops_address`; port 0 takes any free one"
@@ -50,8 +50,10 @@ def examine_ops_address(address: str, socket: str, seconds: float) -> Finding:
         return ok("ops", about, "free")
     except (OSError, ValueError) as problem:
         return error("ops", about, f"another program listens there: {problem}", remedy)
+    # By pattern and not by parsing: the body is that of any program, and may be cut off.
     if not OF_A_SIDECAR.match(body):
         return error("ops", about, "another program listens there", remedy)
+    # An older sidecar shows no socket; it is assumed to be this one.
     shown = SOCKET.search(body)
     if shown and (other := from_json(shown[1])) != socket:
         return error("ops", about, f"another sidecar runs there, with the dispatch socket {other}", remedy)
@@ -79,7 +81,9 @@ async def examine_runners(
     """Return a finding for each target of a sub-agent. All targets are checked concurrently."""
     targets = TargetMap(settings.targets.slots, settings.targets.verticals)
     found = [error("runners", str(each.id), NO_TARGET, remedy) for each, remedy in without_target(settings, catalogue)]
+    # Grouped by address: a host that serves ten sub-agents is asked once.
     used: dict[_Target, list[str]] = {}
+    # Only slots that an orchestrator offers: the sidecar never calls the others, so they need no host.
     offered = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
     for card in catalogue.cards.values():
         if card.definition.slot in offered:
@@ -111,6 +115,7 @@ def _add_to_target(
 
 def _channels(settings: Settings, instance: str) -> Callable[[str], grpc.aio.Channel]:
     """Return a function that opens a connection to a runner host in the same way as that instance of runner `grpc`."""
+    # A proxy of the environment must not receive calls to runner hosts; the runner sets the same option.
     options = (("grpc.enable_http_proxy", 0),)
     tls: list[WatchedFiles] = []
     try:
@@ -135,11 +140,13 @@ async def _host(
     at: _Target, names: Sequence[str], seconds: float, opened: Callable[[str], grpc.aio.Channel]
 ) -> Finding:
     about = f"{', '.join(names)} at {at.address}"
+    # Other runners have protocols of their own; only the TCP connection can be checked.
     if at.plugin != GRPC:
         parts = urlsplit(at.address)
         if parts.hostname is None:
             return ok("runners", about, f"runner `{at.instance}`: not checked")
         return await _reached("runners", about, parts.hostname, _port_of(at.address), seconds)
+    # The standard health service, because a `Run` would start work.
     async with opened(at.address) as channel:
         ask = channel.unary_unary(
             HEALTH,
@@ -175,6 +182,7 @@ async def examine_services(catalogue: Catalogue, seconds: float) -> Sequence[Fin
 async def _reached(area: str, about: str, host: str, port: int, seconds: float) -> Finding:
     try:
         async with asyncio.timeout(seconds):
+            # No request: it would need a user, and could have an effect at the service.
             _, writer = await asyncio.open_connection(host, port)
     except (OSError, TimeoutError) as problem:
         why = f"cannot be reached: {str(problem) or 'no answer in time'}"

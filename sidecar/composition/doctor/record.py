@@ -16,9 +16,12 @@ from sidecar.operations.process.findings import Finding, error, ok, warning
 from sidecar.settings import Settings, SettingsProblem
 
 LITTLE_ROOM: Final = 1024 * 1024 * 1024
-"""Bytes of free space below which doctor warns. A sidecar writes about 6 KB for each dispatch."""
+"""Bytes of free space below which doctor warns. A dispatch takes about 6 KB, so 1 GiB is enough for 170,000."""
 LARGEST_SKEW: Final = 1.0
-"""The largest accepted difference between the clocks of sidecar and database, in seconds."""
+"""The largest accepted difference between the clocks of sidecar and database, in seconds.
+
+Replicas compare the database's clock with their own to decide whether the owner of a dispatch is dead.
+"""
 
 
 def examine_record(settings: Settings, seconds: float) -> Sequence[Finding]:
@@ -34,12 +37,15 @@ def examine_record(settings: Settings, seconds: float) -> Sequence[Finding]:
     if database == "sqlite":
         return [*_schema(settings), *_room(settings.record.sqlite.path)]
     found = list(_schema(settings))
+    # A finding with a remedy means that the database did not answer usefully; its clock would give the same error
+    # again.
     return found if any(each.remedy for each in found) else [*found, asyncio.run(_clock(settings, seconds))]
 
 
 def _schema(settings: Settings) -> Iterator[Finding]:
     about = settings.record.database
     try:
+        # Only previewed: doctor changes nothing.
         lacking = migrate_record(settings, True)
     except SettingsProblem as problem:
         yield error("record", about, "; ".join(problem.problems), "correct it; the sidecar would not start")
@@ -56,6 +62,7 @@ def _room(path: Path) -> Iterator[Finding]:
         remedy = "run as a user who may write there, or set `record.sqlite.path`"
         yield error("record", str(path), f"{there} cannot be written by this user", remedy)
         return
+    # Of the file system of the nearest existing folder, in which the start would create the record.
     free = shutil.disk_usage(there).free
     text = f"{free / LITTLE_ROOM:.1f} GiB are free"
     if free < LITTLE_ROOM:
@@ -71,6 +78,7 @@ async def _clock(settings: Settings, seconds: float) -> Finding:
     try:
         before = time.time()
         theirs = await await_with_limit(seconds, connection.fetchval("select extract(epoch from clock_timestamp())"))
+        # Compared with the middle of the request, so that half of its duration does not count as skew.
         skew = float(theirs) - (before + time.time()) / 2
     finally:
         await connection.close(timeout=seconds)

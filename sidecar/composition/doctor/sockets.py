@@ -1,4 +1,4 @@
-"""Checks sockets and their directories: owners, groups, modes, and other processes that serve them."""
+"""Checks the sockets that the sidecar would serve: owner, group and mode of their directories, and other servers."""
 
 import fcntl
 import os
@@ -38,15 +38,20 @@ def _socket(about: str, path: Path, group: int | None = None) -> Finding:
     refused = _refused(about, path.parent, group, PRIVATE if group is None else OF_A_GROUP)
     if refused is not None:
         return refused
+    # `lstat`: a symbolic link to a socket is not replaced at the start, so it is not accepted here either.
     if path.exists() and not stat.S_ISSOCK(path.lstat().st_mode):
         return error("sockets", about, "the path is a file, not a socket", "remove it, or choose another path")
+    # The lock decides and not the socket: a process that was killed leaves its socket behind, but no lock.
     if _is_locked(Path(f"{path}.lock")):
         return ok("sockets", about, "a running process serves it")
     return ok("sockets", about, "free")
 
 
 def _group(name: str, configured: HostGroupSettings) -> Iterator[Finding]:
-    """Yield what is found about the directory of a group of hosts, and the folder in it for their sockets."""
+    """Yield findings about the directory of a host group, and about the folder in it for the sockets of its hosts.
+
+    A host group consists of runner hosts that run as other users than the sidecar.
+    """
     directory = configured.directory
     about = f"server.host_groups.{name} {directory}"
     try:
@@ -55,7 +60,9 @@ def _group(name: str, configured: HostGroupSettings) -> Iterator[Finding]:
         yield error("sockets", about, "; ".join(problem.problems), "correct the name of the group")
         return
     hosts = directory / HOSTS_FOLDER
+    # Only root, or a member of the group, may give a file to a group.
     may_give = os.geteuid() == 0 or group in {os.getegid(), *os.getgroups()}
+    # With the set-group-id bit on the directory, a new socket gets the directory's group without any right.
     passed_on = os.path.exists(hosts) and directory.stat().st_mode & stat.S_ISGID
     if not may_give and not passed_on:
         lacking = f"its socket cannot be given to the group {configured.group}, of which this user is not a member"
@@ -64,6 +71,7 @@ def _group(name: str, configured: HostGroupSettings) -> Iterator[Finding]:
     yield _socket(about, configured.agents_socket, group)
     if os.path.exists(hosts) and (refused := _refused(about, hosts, group, OF_HOSTS)):
         yield refused
+    # Every folder above must be passable for the group as well, or the hosts get "permission denied" without a hint.
     for parent in directory.parents:
         if parent.exists() and not _may_enter(parent, group):
             yield warning(
@@ -90,6 +98,8 @@ def _is_locked(lock: Path) -> bool:
     """Return whether a process holds a lock file. Takes the lock for a moment and creates no file."""
     with suppress(OSError), closing(open(lock, "rb")) as file:
         try:
+            # Shared, so that two checks at a time do not see each other as a server. Closing the file releases the
+            # lock.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True

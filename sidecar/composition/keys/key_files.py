@@ -1,4 +1,7 @@
-"""Key files that change while the sidecar runs: they are read again and passed to their users as one set."""
+"""Follows key files that change while the sidecar runs: reads them again, and passes all keys of a setting together.
+
+Operators can thus rotate keys without a restart.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -15,7 +18,7 @@ Keys = TypeVar("Keys")
 
 
 class KeyFiles(Generic[Keys]):
-    """Watches the key files of one setting. Files that cannot be used are reported; the earlier keys stay in use.
+    """Watches the key files of one setting. Unusable files are reported, and the earlier keys stay in use.
 
     Args:
         setting: the name of the setting, for messages.
@@ -46,13 +49,16 @@ class KeyFiles(Generic[Keys]):
         self._adopted = self._watch.number
 
     def handing_to(self, adopt: Callable[[Keys], None]) -> Callable[[], Coroutine[Any, Any, None]]:
-        """Return a loop that passes each new set of keys to their user; the supervisor owns the loop."""
+        """Return a loop that calls `adopt` with each new set of keys; the supervisor owns the loop."""
         return partial(self._run, adopt)
 
     def look(self, adopt: Callable[[Keys], None]) -> None:
-        """Check once, and pass the keys to their user if they have changed."""
+        """Check the files once, and call `adopt` if the keys have changed."""
         keys = self._watch.current()
+        # The number counts the successful reads; keys themselves cannot always be compared.
         if self._watch.number != self._adopted:
+            # Before `adopt`: if it raises, the supervisor restarts the loop, and the same keys must not fail again and
+            # again.
             self._adopted = self._watch.number
             adopt(keys)
             text = f"the files of {self._setting} have changed; the keys in them are in use now"

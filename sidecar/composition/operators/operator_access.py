@@ -1,4 +1,7 @@
-"""The operators' listener: its callers and their permissions."""
+"""Builds the listener for operators: who may call it (role tokens), and the services behind it.
+
+The services administer the sidecar, take steps of rollouts, and show recorded turns.
+"""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -56,7 +59,8 @@ if TYPE_CHECKING:
 
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 MOST_CONNECTIONS: Final = 32
-"""The most connections of operators. `adapters/system/files.py` reserves file descriptors for them."""
+"""The most connections of operators at a time. `adapters/system/files.py` reserves file descriptors for them, so that
+operators can still connect when consumer-agents and hosts have taken all others."""
 
 
 class OperatorServices(Struct, frozen=True):
@@ -77,7 +81,8 @@ def operator_plan(
 ) -> tuple[ListenerPlan | None, Sequence[Loop]]:
     """Return the operators' listener, and the loops that watch its key files.
 
-    There is no listener without keys and issuer, because every token would be refused.
+    There is no listener if the settings name neither keys nor an issuer of tokens, because every token would be
+    refused.
 
     Raises:
         SettingsProblem: a key cannot be read.
@@ -92,9 +97,11 @@ def operator_plan(
 
     def adopt(keys: OperatorKeys) -> None:
         tokens.accept(keys.judge, keys.limits)
+        # A holder of an unrestricted key can sign any name and role, so the limits of the other keys protect nothing.
         if keys.anybody_beside_others:
             reports.keys_without_limits(keys.anybody_beside_others)
 
+    # At once and not by the loop, so that the first call is already judged by all keys.
     adopt(files.initial)
     door = OperatorAuthoriser(tokens, clock, reports, RecordRefusedCalls(services.rollout.refusals), issuer)
     plan = ListenerPlan(
@@ -110,14 +117,16 @@ def operator_plan(
         settings.server.reflection,
         connections=MOST_CONNECTIONS,
     )
+    # With an issuer only, there are no files to follow.
     return plan, (("operator keys", files.handing_to(adopt)),) if files.initial.limits else ()
 
 
 class OpenIssuer(Struct, frozen=True):
-    """An issuer of role tokens.
+    """An OpenID Connect issuer of role tokens.
 
     Attributes:
-        run: refreshes its keys for ever.
+        tokens: verifies its tokens.
+        run: refreshes its public keys for ever.
     """
 
     tokens: TokenVerifier
@@ -125,10 +134,10 @@ class OpenIssuer(Struct, frozen=True):
 
 
 def open_issuer(configured: IssuerSettings, clock: Clock, report: Callable[[str, str], None]) -> OpenIssuer:
-    """Return the verifier of its tokens, and the loop that fetches its keys. Nothing is fetched yet.
+    """Return the issuer that the settings describe. Its keys are not fetched yet.
 
     Raises:
-        SettingsProblem: the library for it is not installed.
+        SettingsProblem: the library that it needs is not installed.
     """
     keys = key_source("operators.issuer", configured, clock, report)
     from sidecar.adapters.oidc_issuer.tokens import IssuerRules, IssuerTokens  # noqa: PLC0415  need the extra `oidc`
@@ -154,7 +163,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
     anomaly: Callable[[str, str], None]
 
     def plans(self) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
-        """Return the operators' listener, if any, and its background tasks.
+        """Return the operators' listener, if any, and its background loops.
 
         Raises:
             SettingsProblem: a key cannot be read.
@@ -176,6 +185,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
                 return
             file, key_file = checkpoint_files(self.settings.record)
             try:
+                # Read for each verification: the key may have been rotated since the start.
                 judge = read_public_keys([public_key_file(key_file)])
             except KeyFileProblem as problem:
                 raise RecordUnreadable(str(problem)) from None
@@ -189,6 +199,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
             if not kept:
                 kept.append((self._eraser(signer), signer))
             operation, its_signer = kept[0]
+            # The operation is created once and keeps its signer, so a rotated key is given to that signer.
             its_signer.adopt(signer)
             return operation
 
@@ -202,6 +213,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
             turns=operations.turns,
             end_turn_for_operator=operations.end_turn_for_operator,
             report_ended_turn=report_ended_turn,
+            # A function and no number: the answer must be that of the moment of the call.
             calls=lambda: self.in_flight.count,
             views=rollout.views,
             tombstones=rollout.tombstones,

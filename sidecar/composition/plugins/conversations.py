@@ -1,7 +1,7 @@
-"""Creates the episode memory that the settings select, and opens it before the first user is served.
+"""Creates the episode memory (the store of conversations) that the settings select, and opens it at the start.
 
-Conversations have a separate file beside the record's, or separate tables in its database. Their writer therefore
-never delays that of contracts and events, and they can be backed up, retained and removed separately.
+Conversations have a separate file beside the record, or separate tables in its database. Writes of conversations
+therefore never delay those of the record, and conversations can be backed up, retained and removed separately.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -31,15 +31,17 @@ from sidecar.settings import Settings, SettingsProblem
 
 FILE: Final = "conversations.sqlite"
 FORGETS: Final = "in_process"
+"""The plugin that keeps conversations in the memory of the process, and so loses them when the process ends."""
 
 
 def memory_section(settings: Settings, memory: EpisodeMemorySpec, redactor: Redactor) -> Mapping[str, Any]:
-    """Return the settings of a memory. `store` uses the values of `[record]` for missing ones.
+    """Return the settings of a memory. The memory `store` uses the values of `[record]` for missing values.
 
     Raises:
         SettingsProblem: the record's address cannot be read.
     """
     configured, record = settings.memories.get(memory.name, {}), settings.record
+    # A place that is configured wins, also if the record is in another kind of database.
     if not _is_store(memory) or "path" in configured or "dsn" in configured:
         return configured
     if record.database == "sqlite":
@@ -74,6 +76,7 @@ async def open_memory(
         elif _is_store(policy.memory):
             await memory.open()  # type: ignore[attr-defined]  # PostgresMemory, whose library is an extra
     except (DatabaseProblem, StoreUnavailable) as problem:
+        # The thread and the connection of the memory exist already, and would keep the process from ending.
         await memory.close()
         raise SettingsProblem([f"memories.{policy.memory.name}: {problem}"]) from None
     return memory
@@ -114,6 +117,7 @@ async def kept_conversations(settings: Settings) -> AsyncIterator[BoundedMemory 
 
     loaded = load_plugins(BUILT_INS, PluginSelection(tuple(settings.plugins.enabled)))
     policy = resolve_policy(policy_settings(settings), with_instances(loaded, plugin_sections(settings)))
+    # By plugin and not by name: an instance of the plugin has another name, and forgets as well.
     if policy.host.plugin_of(policy.memory) == FORGETS:
         yield None
         return

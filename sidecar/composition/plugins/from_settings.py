@@ -1,4 +1,7 @@
-"""Converts settings to the plain values that operations and plugins take."""
+"""Converts settings to the plain values that operations and plugins take.
+
+Operations do not import the settings, so that they can be tested, simulated and replayed without a settings file.
+"""
 
 import secrets
 from collections.abc import Callable, Mapping
@@ -31,6 +34,7 @@ from sidecar.settings.history import HistorySettings
 from sidecar.settings.sections import DefinitionsSettings, SignatureSettings
 
 MADE_KEY: Final = "made"
+"""The id of the signing key that the sidecar creates if none is configured."""
 KEY_BYTES: Final = 32
 Texts = TypeVar("Texts")
 
@@ -114,6 +118,7 @@ def policy_settings(settings: Settings) -> PolicySettings:
     """Return the selection of plugins."""
     configured = settings.policy
     verticals = {Vertical(name): PolicyNames(**_plain(names)) for name, names in configured.verticals.items()}
+    # The default follows the record: conversations that outlive a record in memory would belong to no recorded turn.
     memory = configured.default.memory or ("in_process" if settings.record.database == "memory" else "store")
     default = PolicyNames(**{**_plain(configured.default), "memory": memory})
     return PolicySettings(default, verticals, _sinks(settings))
@@ -130,6 +135,7 @@ def policy_by_default() -> PolicySettings:
 def _sinks(settings: Settings) -> tuple[str, ...]:
     if settings.audit.sinks is not None:
         return settings.audit.sinks
+    # Audit events always go to the log unless the settings say otherwise, so that no deployment is without an audit.
     return (LOG_SINK.name,) if settings.telemetry.otlp_endpoint is None else (LOG_SINK.name, OTLP_SINK.name)
 
 
@@ -163,8 +169,10 @@ def signing_keys(settings: KeysSettings, redactor: Redactor) -> KeySet:
         SettingsProblem: lists every key file that cannot be used.
     """
     texts = _texts_in("keys.files", settings.files, read_secrets)
+    # Before the keys are used: a later error may quote them.
     redactor.learn(each for every in texts.values() for each in every)
     keys = {key_id: tuple(each.encode() for each in every) for key_id, every in texts.items()}
+    # Without a choice, the first key signs; all keys verify.
     return KeySet(keys, settings.signing or next(iter(keys)))
 
 
@@ -180,7 +188,7 @@ def signature_keys(settings: SignatureSettings, redactor: Redactor) -> Mapping[s
 
 
 def signature_rules(settings: Settings, redactor: Redactor) -> SignatureRules:
-    """Return whose answers must be signed, and the keys for them, which are read from their files.
+    """Return which data services must sign their answers, and their keys, which are read from files.
 
     Raises:
         SettingsProblem: lists every key file that cannot be used.
@@ -204,6 +212,7 @@ def _texts_in(setting: str, files: Mapping[str, Path], read: Callable[[Path], Te
         try:
             texts[key_id] = read(file)
         except SecretFileProblem as problem:
+            # Collected, so that an operator corrects all files before the next attempt.
             problems.append(f"{setting}.{key_id}: {problem}")
     if problems:
         raise SettingsProblem(problems)

@@ -20,6 +20,7 @@ STORE: Final = "store"
 def _create(settings: Mapping[str, Any]) -> EpisodeMemory:
     days = settings.get("keep_idle_days")
     keep_idle = None if days is None else timedelta(days=days)
+    # Imported here: a sidecar without PostgreSQL need not have the library, nor spend time to load it.
     if settings.get("dsn"):
         try:
             from sidecar.adapters.memory_postgresql import PostgresMemory  # noqa: PLC0415  its library is an extra

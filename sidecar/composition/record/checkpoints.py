@@ -1,4 +1,8 @@
-"""Connects checkpointing and retention to a record, and reports their state."""
+"""Runs checkpointing and retention beside an open record, and reports their state.
+
+A checkpoint is a signed hash over the record, written to a second place, so that a later change of the record can be
+detected. Retention removes old facts, and leaves a signed statement about what it removed.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -32,13 +36,13 @@ if TYPE_CHECKING:
 
 KEY: Final = "record.checkpoints.key_file"
 UNSIGNED_LONG: Final = 10.0
-"""Seconds without a signature that an operator should know of; a round takes milliseconds."""
+"""Seconds without a checkpoint after which an operator is told; writing one takes milliseconds."""
 LONGEST_LOOK: Final = 5.0
-"""Seconds that the first and the last check may take."""
+"""Seconds that the first and the last checkpoint may take."""
 
 
 class AuditHandle(RolloutArchive, AuditChain, Protocol):
-    """The audit of rollouts, which checkpoints sign and retention shortens."""
+    """The audit log of rollouts: checkpoints sign it, and retention removes its old rows."""
 
 
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
@@ -53,7 +57,7 @@ async def guarded_record(
     metrics: Metrics,
     readiness: "Readiness",
 ) -> AsyncIterator[Sequence[Loop]]:
-    """Yield the loops that sign and shorten the record; at the end, sign the last appends.
+    """Yield the loops of checkpointing and retention; at the end, sign the last appends.
 
     Enter it after the journal was opened, so that it is left before the journal closes. A record in memory has no
     checkpoints and no retention.
@@ -67,6 +71,7 @@ async def guarded_record(
         return
     file, key_file = checkpoint_files(configured)
     try:
+        # In a thread: the file may be on a network disk, and a new key needs an fsync.
         signer = await asyncio.to_thread(read_or_make_signer, key_file)
     except KeyFileProblem as problem:
         raise SettingsProblem([f"{KEY}: {problem}"]) from None
@@ -91,6 +96,7 @@ async def guarded_record(
             ("checkpoint key", following.handing_to(signer.adopt)),
         ]
     finally:
+        # After the loops were cancelled and before the journal closes: the last appends are signed, too.
         await _check_with_timeout(checkpointing)
 
 
@@ -110,6 +116,7 @@ def _signer_in(key_file: Path) -> Ed25519Signer:
 
 async def _check_with_timeout(checkpointing: Checkpointing) -> None:
     """Check once. A place for checkpoints that does not answer delays neither the start nor the end."""
+    # A checkpoint that is missing now is written by the next round, or by the next start.
     with suppress(TimeoutError):
         async with asyncio.timeout(LONGEST_LOOK):
             await checkpointing.look()

@@ -1,4 +1,4 @@
-"""Opens the record that the settings select, creates a store for it, and reports whether it is writable."""
+"""Opens the record (all that is stored durably about turns) that the settings select, and reports whether it works."""
 
 import asyncio
 import os
@@ -39,9 +39,9 @@ PROJECTING: Final = "projector"
 """The name of the projector's loop."""
 APPEND_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SLOW: Final = 0.5
-"""Seconds after which an append counts as slow. A call waits for at least two appends."""
+"""Seconds after which an append counts as slow. A call waits for at least two appends: its start and its outcome."""
 SHORTEST_DSN: Final = 13
-"""The length of `postgresql://`."""
+"""The length of `postgresql://`: a shorter text in the file cannot be an address."""
 
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
@@ -54,8 +54,8 @@ class OpenedRecord(Struct, frozen=True):
     """A database that is open.
 
     Attributes:
-        projector: of its lists.
-        closes: objects that have files or connections of their own, except the journal.
+        projector: keeps the rows of its lists up to date.
+        closes: what must be closed before the journal, because it has its own files or connections.
     """
 
     journal: Journal
@@ -113,7 +113,7 @@ class OpenRecord(Struct, frozen=True):
 
 
 class ObservedStore(JournalStore):
-    """A store that stores whether the last append succeeded, and how long it took.
+    """A store of facts that also notes whether the last append succeeded, and how long it took.
 
     Attributes:
         trouble: the reason why the last append failed; empty if it succeeded.
@@ -219,7 +219,7 @@ async def _sqlite(
         dependencies.recorder.anomaly("record_disk", f"could not {doing}: {error}")
 
     journal = await SqliteJournal.open(configured.path, instance, report)
-    dependencies.spawner.spawn(journal.load_episodes(), "load known episodes")
+    dependencies.spawner.spawn(journal.load_episodes(), "load known episodes")  # delays no start
     rollouts = SqliteRollouts(journal.engine, instance, dependencies.clock)
     # No lease time: the lock on the file already guarantees that no other process owns a dispatch.
     lease = Lease(journal, None, clock=dependencies.clock, recorder=dependencies.recorder)
@@ -242,7 +242,7 @@ async def _postgresql(
         from sidecar.adapters.rollout_postgresql import PostgresRollouts  # noqa: PLC0415  the same holds
     except ModuleNotFoundError:
         raise DatabaseProblem("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
-    dsn = dsn_of(configured, dependencies.redactor)
+    dsn = dsn_of(configured, dependencies.redactor)  # before the driver can quote it
     limits = ConnectionTimeouts(
         configured.connect_timeout.total_seconds(), configured.statement_timeout.total_seconds()
     )

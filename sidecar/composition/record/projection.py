@@ -1,4 +1,7 @@
-"""Rebuilds the rows of lists: with SQLite for a record that no sidecar has open, with PostgreSQL at any time."""
+"""Rebuilds the rows from which lists of turns are read; they are derived from the facts of the record.
+
+A SQLite record can be rebuilt while no sidecar has it open, a PostgreSQL record at any time.
+"""
 
 import asyncio
 import time
@@ -28,6 +31,7 @@ LOOK_AGAIN: Final = 0.5
 SAY_EVERY: Final = 1.0
 """Seconds between two progress reports."""
 NO_INSTANCE: Final = InstanceId("")
+"""The rebuild of a SQLite record appends no fact, so it needs no name."""
 HOW_TO_REBUILD: Final = (
     "next: stop the sidecar, run this again and start the sidecar; or stop it, remove the .lists files beside the "
     "record and start it: it then rebuilds the lists while it serves"
@@ -63,12 +67,14 @@ def rebuild_projection(settings: Settings, progress: Progress) -> int:
 
 
 async def _rebuild_sqlite(path: Path, progress: Progress) -> int:
+    # Takes the lock of the file: raises `DatabaseHeld` while a sidecar runs.
     engine = await SqliteEngine.open(path, record_schema(), _ignored)
     projection = SqliteProjection(path, _ignored)
     try:
         projector = Projector(
             SqliteJournal(engine, NO_INSTANCE), projection, MeasuringRecorder(Metrics()), ProjectorTiming(between=0)
         )
+        # Removes all rows. If the process is killed afterwards, the next projector, also that of a sidecar, continues.
         await projector.rebuild()
         await projector.catch_up(_at_intervals(progress))
         return projector.projected
@@ -125,6 +131,7 @@ def _at_intervals(progress: Progress) -> Progress:
 
     def report(taken: int, left: int) -> None:
         nonlocal last_report
+        # The projector reports each batch, i.e. many times a second; a terminal needs one line a second.
         if time.monotonic() - last_report >= SAY_EVERY:
             last_report = time.monotonic()
             progress(taken, left)

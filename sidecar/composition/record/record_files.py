@@ -1,4 +1,4 @@
-"""Maintenance of a record: its schema, and copies of it."""
+"""Maintains a record from the command line: applies schema changes, and makes backups."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,11 @@ from sidecar.settings.record import PostgresRecordSettings
 
 
 def migrate_record(settings: Settings, preview: bool) -> Sequence[str]:
-    """Apply the pending schema steps, or only list them. Returns their names.
+    """Apply the pending schema steps, and return their names.
+
+    Args:
+        settings: select the record.
+        preview: only return the names; nothing is changed.
 
     Raises:
         SettingsProblem: the record cannot be opened, or a sidecar has it open.
@@ -48,6 +52,7 @@ def back_up_record(settings: Settings, target: Path) -> None:
         advice = "use pg_dump" if configured.database == "postgresql" else "there is nothing to keep"
         raise SettingsProblem([f"record.database is {configured.database}: {advice}"])
     with _as_settings_problem("record.sqlite"):
+        # An SQLite library with known defects could damage the copy.
         check_version()
         back_up(configured.sqlite.path, target)
 
@@ -55,8 +60,10 @@ def back_up_record(settings: Settings, target: Path) -> None:
 def _migrate_sqlite(path: Path, preview: bool) -> Sequence[Migration]:
     check_version()
     schema = record_schema()
+    # Without the lock, so that the steps can be listed while a sidecar runs.
     if preview:
         return pending_migrations(path, schema)
+    # The lock excludes sidecars: a running one would write rows in the old form after the change.
     with held(path):
         connection = connect(path, schema)
         try:
@@ -74,6 +81,7 @@ async def _migrate_postgresql(configured: PostgresRecordSettings, preview: bool)
     limits = postgresql.ConnectionTimeouts(
         configured.connect_timeout.total_seconds(), configured.statement_timeout.total_seconds()
     )
+    # A lock in the database makes replicas that start at the same time apply each step once.
     apply = postgresql.pending_migrations if preview else postgresql.upgrade
     return await apply(dsn_of(configured, Redactor()), SCHEMA, limits)
 

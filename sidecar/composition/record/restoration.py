@@ -1,4 +1,8 @@
-"""States, in the second place, that an older backup has taken the place of the record."""
+"""Implements `sidecar restored`: states that an older backup replaced the record, so that facts at its end are lost.
+
+The signed statement is written to the second place, which receives the checkpoints. Without it, `verify-log` would
+report the lost facts as a manipulation for ever.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -20,11 +24,11 @@ from sidecar.operations.record.verify_log import CheckpointSource, LogVerificati
 from sidecar.settings import Settings, SettingsProblem
 
 STATING: Final = InstanceId("sidecar-restored")
-"""Names the command in lines about the audit. It appends no fact."""
+"""The name of the command in statements about the audit log. It appends no fact to the record."""
 
 
 async def state_restored(settings: Settings, reason: str, confirmed: Callable[[Sequence[str]], bool]) -> Restored:
-    """Verify the record, and state that the facts missing at its end are lost.
+    """Verify the record; if facts are missing at its end, state that they are lost.
 
     Args:
         settings: the record and its checkpoints.
@@ -39,11 +43,14 @@ async def state_restored(settings: Settings, reason: str, confirmed: Callable[[S
     file, key_file = checkpoint_files(settings.record)
     try:
         signer = read_signer(key_file)
+        # The user of the system, because no role token is needed here: file permissions decide who may run this.
         by = f"uid {os.getuid()}: {reason}"
         gap = await _gap(settings, by)
-        # Nothing is stated: a statement about part of the damage would make the rest look explained.
+        # Other damage than a missing end: nothing is stated, because a statement about a part of the damage would make
+        # the rest look explained.
         if gap.others:
             return Restored((), tuple(f"{each.kind}: {each.text}" for each in gap.others))
+        # The operator sees what is lost before anything is signed; a statement cannot be withdrawn.
         if not gap.statements or not confirmed(gap.lost):
             return Restored((), (), nothing=not gap.statements)
         await CheckpointFile(file, signer, lambda _kind, _text: None).append(gap.statements)

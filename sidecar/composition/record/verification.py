@@ -1,4 +1,4 @@
-"""Opens a record and keys for `sidecar verify-log`, beside a running sidecar or without one."""
+"""Opens record and keys for `sidecar verify-log`, whether a sidecar has the record open or not."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -23,7 +23,7 @@ from sidecar.settings import Settings
 READER: Final = InstanceId("verify-log")
 """The name of the command as a reader of the record. It appends nothing, so it is never recorded as a sidecar."""
 LONGEST_ANSWER: Final = 60.0
-"""Seconds that the database may take for one page."""
+"""Seconds that the database may take for one page of facts. Longer than a sidecar's limit: no user waits."""
 NOWHERE: Final = (
     "say where the record is: --sqlite PATH, --postgresql-dsn-file PATH, or --config with a record that is kept"
 )
@@ -52,6 +52,7 @@ def record_source(settings: Settings) -> RecordSource:
 async def _opened(source: RecordSource) -> AsyncIterator[tuple[RecordToVerify, AuditChain]]:
     try:
         if source.sqlite is not None:
+            # Opened for reading only, without the lock, so that a running sidecar is not disturbed.
             with OfflineSqliteRecord.opened(source.sqlite) as record:
                 yield record, OfflineAudit(record.read)
             return
@@ -75,6 +76,7 @@ async def _postgresql(dsn: str) -> AsyncIterator[tuple[RecordToVerify, AuditChai
     except ModuleNotFoundError:
         raise RecordUnreadable("PostgreSQL needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
     limits = ConnectionTimeouts(statement=LONGEST_ANSWER)
+    # Refused instead of migrated: verification must change nothing.
     if await pending_migrations(dsn, postgres.SCHEMA, limits):
         raise RecordUnreadable("the database holds no record, or that of an older sidecar: start this one on it first")
     record = postgres.PostgresJournal(dsn, READER, postgres.JournalOptions(limits))
@@ -82,6 +84,7 @@ async def _postgresql(dsn: str) -> AsyncIterator[tuple[RecordToVerify, AuditChai
     try:
         yield record, rollouts
     finally:
+        # In reverse order of opening.
         await rollouts.close()
         await record.close()
 

@@ -1,4 +1,8 @@
-"""The flags that are read from each backend, and the writer of each vertical's flags."""
+"""Selects the object that switches the flags of a vertical, and lists the flags to read from each backend.
+
+The sidecar can switch flags of its own backends, and of plugins that support it. Flags of other backends are switched
+in their own systems; the writer then says how.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -31,11 +35,11 @@ def flag_writers(
 
     Args:
         backends: the backends in use, by name.
-        routes: select the backend of each vertical.
+        routes: say which backend has the flags of a vertical.
         settings: of the backends, by name.
-        store: contains the embedded flags.
+        store: contains the flags of the backend `embedded`.
         clock: for the time of a switch.
-        calls: make the calls to backends of plugins.
+        calls: call the backends of plugins, with time limits.
     """
 
     def made(name: str, backend: FlagBackend) -> FlagWriter:
@@ -56,14 +60,21 @@ def _own_writer(
     if isinstance(backend, MemoryFlags):
         from sidecar.adapters.rollout_memory import MemoryRollouts  # noqa: PLC0415  only beside flags in memory
 
+        # A switch in memory is lost at a restart. If the rollouts survive it, the old value would look like a new
+        # switch, so only an edit of the settings may change such a flag.
         return MemoryFlagWriter(backend) if isinstance(store, MemoryRollouts) else FlagsInTheSettings()
+    # Only the built-in plugin: another one may derive from `FileFlags` and read its file in its own way.
     if isinstance(backend, FileFlags) and settings.get(PLUGIN) == FILE_FLAGS.name:
         return FileFlagEdits(Path(settings["path"]))
     return None
 
 
 def flag_names(backend: str, routes: FlagRoutes, catalogue: Catalogue | None, view: RolloutView) -> frozenset[str]:
-    """Return the flags to read from `backend`: of the configuration, and of rollouts that are no longer in it."""
+    """Return the flags to read from `backend`.
+
+    These are the flags of all definitions in the configuration, and of rollouts whose definitions have left it: open
+    turns and targets may still depend on them.
+    """
     named = (*_of_cards(catalogue), *_of_rollouts(view))
     return frozenset(name for name, vertical in named if name is not None and routes.backend_of(vertical) == backend)
 

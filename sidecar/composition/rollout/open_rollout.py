@@ -1,4 +1,7 @@
-"""Connects the rollout: its store, the view for binds, its steps and its audit."""
+"""Builds everything that rollouts need: their store, the view that binds read, the steps of operators, and the audit.
+
+The order matters: before the first bind, the configuration is recorded and its rollouts are read into memory.
+"""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -43,10 +46,10 @@ class RolloutDependencies(Struct, frozen=True, kw_only=True):
     """The dependencies of the rollout on the process.
 
     Attributes:
-        ports: of the operations, with the loaded configuration.
-        turns: returns the turns; called only after binding exists.
+        ports: the dependencies of the operations; the configuration is loaded already.
+        turns: returns the open turns; empty until turns can be bound.
         validate: validates the configuration.
-        redactor: for data that is sent to a collector.
+        redactor: removes secrets from audit events that are sent to a collector.
     """
 
     settings: Settings
@@ -65,8 +68,8 @@ class OpenRollout(Struct, frozen=True):
     Attributes:
         definitions: the configuration, and the cards of earlier versions that rollouts need.
         loops: background loops by name; the supervisor keeps them running.
-        cohorts: counts the cohort of each bound turn.
-        audit_problems: a sentence about each audit sink that takes nothing.
+        cohorts: counts the cohort (the group of users with equal surfaces) of each bound turn.
+        audit_problems: returns a sentence about each audit sink that accepts no events.
     """
 
     operations: RolloutOperations
@@ -85,8 +88,9 @@ async def opened_rollout(around: RolloutDependencies) -> AsyncIterator[OpenRollo
     """Build all objects and record the configuration once; close the opened objects at the end.
 
     Raises:
-        SettingsProblem: another bucketing would move users between cohorts, the file of kills cannot be used, or the
-            library of an audit sink is not installed.
+        SettingsProblem: the hash function assigns users to other buckets than earlier releases, which would move them
+            between definitions; or the tombstone file (kills that are not recorded yet) cannot be used; or the library
+            of an audit sink is not installed.
         PluginProblem: an audit sink cannot be created.
     """
     if moved := moved_buckets():
@@ -96,6 +100,7 @@ async def opened_rollout(around: RolloutDependencies) -> AsyncIterator[OpenRollo
     gates = ChosenGates(around.policy, around.settings.gates, recorder.anomaly, making)
     policies = ChosenPolicies(around.policy, around.settings.lifecycle, recorder.anomaly, making)
     try:
+        # Tombstones first: kills of an earlier process take effect before anything can be served.
         async with (
             _tombstones(around.settings, recorder.anomaly) as tombstones,
             opened_sinks(around.policy, around.settings, around.redactor, making) as sinks,
@@ -138,16 +143,20 @@ async def _joined(
     sinks: Mapping[str, AuditSink],
 ) -> OpenRollout:
     operations = assemble_rollout(ports)
+    # Registered before the first look: a kill flag that falls in between would be missed.
     around.ports.flags.add_observer(operations.stops.edges.observe)
     kept_here = [name for name, each in around.ports.flags.backends.items() if isinstance(each, EmbeddedFlags)]
     # A view may gate a definition by a flag that was switched in the same step; the flag must be read first.
     operations.views.before_showing(lambda _: around.ports.flags.refresh(kept_here))
+    # Exports read the recorded events, not the steps themselves, so that a sink that was down receives them later.
     export = AuditExport(ports.store, sinks, around.record.store.instance, around.ports.clock, recorder)
     cohorts = CohortCount(around.ports.clock, recorder, around.settings.rollout.max_cohorts)
     await operations.views.look()
     # Before the first bind: a definition that is not recorded is not served.
     await operations.definition_watch.look()
     await operations.views.look()
+    # After the second look: only now do the rollouts name all flags, also those of definitions that left the
+    # configuration.
     await _asked_by_name(around, operations)
     _show(around.metrics, operations, export, cohorts)
     named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in operations.loops]
@@ -185,6 +194,7 @@ def _show(metrics: Metrics, operations: RolloutOperations, export: AuditExport, 
 @asynccontextmanager
 async def _tombstones(settings: Settings, report: Callable[[str, str], None]) -> AsyncIterator[Tombstones]:
     """Open the file of kills. With the record in memory there is no file, and kills end with the process."""
+    # A kill that outlives the rollout it belongs to would kill a definition that has no history.
     if settings.record.database == "memory":
         yield TombstonesInMemory()
         return

@@ -1,4 +1,7 @@
-"""Shows reports of background work in log, metrics and readiness."""
+"""Reports the state of the process in log, metrics and readiness: definitions, flags, loops, limits, defects.
+
+Operations call these objects through small interfaces, so that they know neither names of metrics nor texts of the log.
+"""
 
 import time
 from collections.abc import Sequence
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from sidecar.operations.blocked_stack import Holder
 
 PROBLEMS_SHOWN: Final = 20
+"""The most problems in one log line or on `/readyz`. A broken directory can have thousands."""
 BESIDE: Final = frozenset(
     {
         "checkpointing",
@@ -35,13 +39,14 @@ BESIDE: Final = frozenset(
         "certificates",
     }
 )
-"""Loops that no turn waits for: side files, cleanup and exports. They do not affect readiness."""
+"""Loops that no turn depends on: signatures, cleanup and exports. A turn is served correctly while they are down."""
 AUDIT_EXPORT: Final = "auditexport "
 """The name of an export loop begins with this; the name of its sink follows."""
 LAG_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 RPC_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Seconds. The range is wide because a bind takes milliseconds, and a dispatch as long as its slowest sub-agent."""
 NO_PLUGIN: Final = "none"
+"""The label `plugin` of a hold-up that no plugin caused."""
 IN_FORCE: Final = "in_force"
 REFUSED: Final = "refused"
 
@@ -60,6 +65,7 @@ class DefinitionsReports:
         metrics.gauge(names.DEFINITIONS_INVALID, "1: the newest state has errors.", lambda: float(not self._good()))
         metrics.gauges(names.DEFINITIONS_PROBLEMS, "Problems of the newest state.", self._counts, "severity")
         metrics.gauges(names.DEFINITIONS_REVISION, "The revision in force.", self._revision, "revision")
+        # Until the first valid definitions: without them, a bind could only offer an empty surface.
         readiness.block("definitions", "no valid definitions have been loaded; run `sidecar validate`")
         readiness.section("definitions", self._section)
         readiness.watch(self._attention)
@@ -75,6 +81,7 @@ class DefinitionsReports:
             self._readiness.clear("definitions")
         else:
             self._loads.add(REFUSED)
+            # No `block` here: turns are still served, with the definitions from before.
             stays = "the last valid ones stay in use" if change.revision else "no definitions are in use"
             text = f"the newest definitions have errors; {stays}"
             self._log.error(names.DEFINITIONS_REFUSED, text, revision=change.revision, problems=_some(problems))
@@ -105,13 +112,16 @@ class DefinitionsReports:
 
 
 class FlagReports:
-    """Reports that flag backends became fresh or unreachable, which does not affect readiness."""
+    """Reports when the flags of a backend are up to date again, and when they become too old to use.
+
+    Readiness is not affected: sub-agents without stale flags are still served.
+    """
 
     def __init__(self) -> None:
         self._log = StructuredLog("sidecar.flags")
 
     def changed(self, change: FlagContactChanged) -> None:
-        """Log that a backend became fresh or unreachable."""
+        """Log one change of a backend."""
         fields = {"backend": change.backend, "state": change.state.value, "revision": change.revision}
         if change.state is ContactState.FRESH:
             self._log.info(names.FLAGS_CONTACT, "flags are fresh", **fields)
@@ -142,7 +152,7 @@ class LoopReports:
 
 
 class LagReports:
-    """Reports an event loop that a blocking call holds up."""
+    """Reports that a blocking call holds up the event loop, i.e. that no other work of the process advances."""
 
     def __init__(self, metrics: Metrics, readiness: Readiness) -> None:
         self._log = StructuredLog("sidecar.loops")
@@ -153,7 +163,7 @@ class LagReports:
         readiness.section("event_loop", lambda: {"last_held_up": self._last})
 
     def answered(self, seconds: float) -> None:
-        """Measure one answer of the event loop to the watchdog."""
+        """Add one measurement: how long the event loop took to answer the watchdog."""
         self._lag.observe(seconds)
 
     def held_up(self, holder: "Holder") -> None:
@@ -205,7 +215,7 @@ def rpc_durations(metrics: Metrics) -> OnEnded:
 
 
 class DefectReports:
-    """Reports errors whose text callers must not see."""
+    """Reports defects of the sidecar. Callers get a neutral sentence; the error text may contain users' data."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -214,6 +224,7 @@ class DefectReports:
     def of_call(self, method: str, correlation_id: str, error: BaseException) -> None:
         """Report an unexpected exception of a handler."""
         self._recorder.anomaly("call_failed_inside", method)
+        # With the id that the caller received, so that both can be matched.
         self._log.error(names.ANOMALY, "a call failed inside", error, method=method, correlation_id=correlation_id)
 
     def of_page(self, path: str, error: BaseException) -> None:
@@ -243,6 +254,8 @@ def show_process(metrics: Metrics, readiness: Readiness, operations: Operations,
     metrics.gauge(names.GRANTS_ALIVE, "Attempts that may call tools.", lambda: operations.grants.alive)
     # Read once: a gauge that is computed from the present clock would move when the clock is set.
     started = time.time()
+    # The present clock beside the start time: alerts can compute the age of the process, and detect a clock that is
+    # off.
     metrics.gauge(call_names.CLOCK, "The clock of the process, in seconds since 1970.", time.time)
     metrics.gauge(names.START_TIME, "When the process started, in seconds since 1970.", lambda: started)
     metrics.gauge(names.READY, "1 while new turns are taken.", lambda: float(readiness.ready))
@@ -276,5 +289,6 @@ def _stale(flags: FlagSnapshotKeeper) -> dict[Labels, float]:
 
 
 def _some(problems: list[str]) -> list[str]:
+    # The number of the rest is told, so that a list that was cut does not look complete.
     rest = len(problems) - PROBLEMS_SHOWN
     return [*problems[:PROBLEMS_SHOWN], *([f"and {rest} more"] if rest > 0 else [])]

@@ -1,4 +1,7 @@
-"""Connects telemetry to a collector, if one is configured; loaded after the sidecar listens."""
+"""Sends telemetry to an OpenTelemetry collector, if one is configured.
+
+The exporters are loaded after the sidecar listens, because their libraries take longer to load than the other modules.
+"""
 
 import asyncio
 import logging
@@ -21,16 +24,16 @@ from sidecar.settings import SettingsProblem, TelemetrySettings
 
 EXPORTERS: Final = "opentelemetry-exporter-otlp-proto-grpc"
 LAST_SECONDS: Final = 2.0
-"""Seconds to wait at the end for a collector that does not accept the remaining data."""
+"""Seconds to wait at the end for the collector to accept the remaining data. The rest is lost."""
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 class Telemetry(Struct):
-    """Sends telemetry to the collector. Log and ops address do not use it.
+    """Sends spans, metrics and events to the collector. The log and `/metrics` work without it.
 
     Attributes:
         tracing: creates the spans of operations; creates none before `begin`.
-        outbox: None without an endpoint.
+        outbox: the queue of data to be sent; None without an endpoint.
         operation_span: creates the spans of lane operations, or sets their traces; None before `interceptors`, and if
             telemetry is off.
     """
@@ -52,9 +55,9 @@ class Telemetry(Struct):
         self.metrics.counted_elsewhere(names.TELEMETRY_DROPPED, lost, self.outbox.dropped, "signal")
 
     def interceptors(self, opened: AsyncExitStack) -> Sequence[grpc.aio.ServerInterceptor]:
-        """Return the interceptors for gRPC spans, or else for the traces of log lines, as far as telemetry is on.
+        """Return the interceptors of the listeners: for gRPC spans, or only for the trace ids in log lines.
 
-        They must exist before anything listens.
+        There are none if telemetry is off. They must exist before the listeners, because gRPC takes them only then.
         """
         if not self.settings.grpc_spans:
             if self.outbox is None:
@@ -74,14 +77,18 @@ class Telemetry(Struct):
             return ()
         from sidecar.observability.otlp.readings import MetricsPump  # noqa: PLC0415  only with a collector
 
+        # In a thread, because calls are already served and must not wait for the imports.
         shipping = await asyncio.to_thread(self._load, self.settings.otlp_endpoint, self.outbox)
         events = EventsToOutbox(self.outbox)
         always = logging.getLogger(ALWAYS)
         pump = MetricsPump(self.metrics, self.outbox, self.settings.otlp_metrics_interval.total_seconds())
+        # Before the thread starts, so that nothing is lost in between; the outbox holds what comes earlier.
         always.addHandler(events)
         shipping.start()
 
         async def end() -> None:
+            # First stop adding, then read the metrics for the last time, then send: otherwise the last data would not
+            # be sent.
             always.removeHandler(events)
             pump.read()
             await asyncio.to_thread(shipping.close, LAST_SECONDS)
@@ -100,19 +107,20 @@ class Telemetry(Struct):
         resource = sender()
         tracer = provider_of(ALWAYS_ON, resource, OutboxSpans(outbox)).get_tracer(SENDER)
         collector = Collector(endpoint, resource, self.redactor)
+        # Assigned last, when everything behind it works: from now on, the loop's thread creates spans.
         self.tracing.behind = SampledSpans(tracer, self.settings.trace_ratio, random.random, self.redactor.clean)
         return OutboxWorker(outbox, collector.ship, self.settings.otlp_interval.total_seconds(), _contact)
 
 
 class EventsToOutbox(logging.Handler):
-    """Queues routing decisions, incidents and failures for the collector, independent of the level of the log."""
+    """Queues routing decisions, anomalies and failures for the collector, whatever the log level is."""
 
     def __init__(self, outbox: Outbox) -> None:
         super().__init__()
         self._outbox = outbox
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queue one event. The sending thread converts it to a log record of OpenTelemetry."""
+        """Queue one event. The sending thread converts it later, so that the caller is not delayed."""
         self._outbox.put(Signal.LOGS, record)
 
 
@@ -121,6 +129,7 @@ def check_installed(setting: str) -> None:
     from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415  only with a collector
 
     try:
+        # Only looked up: importing it here would cost every start what `begin` defers.
         distribution(EXPORTERS)
     except PackageNotFoundError:
         raise SettingsProblem(

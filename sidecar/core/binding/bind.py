@@ -1,5 +1,8 @@
 """Decides which sub-agents a turn may call, from values in memory.
 
+`bind_turn` calls this once per turn, before the model of the orchestrator sees its tools. Equal values give an equal
+surface, on every replica.
+
 Source: PC2-FR-1, PC2-FR-2, PC1-D-10, TN-51, DESIGN section 8 (first bullet).
 """
 
@@ -66,6 +69,8 @@ def evaluated_slots(
     Pure; a few microseconds per slot.
     """
     listed, most = orchestrator.definition.sub_agents, catalogue.max_sub_agents
+    # The limit counts listed slots and not those that serve: otherwise, switching one sub-agent off would switch
+    # another one on.
     within = [evaluate_slots(slot, catalogue, flags, view, asker) for slot in listed[:most]]
     return (*within, *(excluded_candidates(slot, catalogue) for slot in listed[most:]))
 
@@ -154,6 +159,8 @@ def active_flags(catalogue: Catalogue, orchestrator: Card, flags: Flags) -> tupl
 
 
 def _on_for_all(flags: Flags, name: str, vertical: Vertical) -> bool:
+    # Only a flag that is on for everyone: the cohort, and with it the prompt's prefix, is the same for all its users. A
+    # flag for a share of users would split the cache of every provider.
     return flags.value(name, vertical) is FlagValue.ON and flags.share(name, vertical) == WHOLE
 
 

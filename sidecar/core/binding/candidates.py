@@ -1,5 +1,8 @@
 """Selects the definition that serves each slot for one user, from memory.
 
+A slot is the stable name under which an orchestrator calls a sub-agent; several definitions of one slot may be served
+to different users while a rollout is under way.
+
 Source: DESIGN section 8, TN-51, TN-58, TN-62.
 """
 
@@ -37,6 +40,7 @@ def evaluate_slots(
 ) -> SlotCandidates:
     """Return the definition that serves `slot` for a user."""
     rollout = view.slots.get(slot)
+    # The store has not recorded the slot yet. It serves nothing until then: a definition must be on record first.
     if rollout is None:
         listed = catalogue.slots.get(slot)
         verdict = CandidateVerdict.STATE if listed else CandidateVerdict.NOT_LISTED

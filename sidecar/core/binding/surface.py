@@ -1,4 +1,8 @@
-"""The surface of one turn: immutable values from its bind to its end."""
+"""The surface of one turn: immutable values from its bind to its end.
+
+A surface is the list of sub-agents that the turn may call, with their tool schemas and the prompt. Turns with equal
+decisions share one surface, so nothing in it may depend on a single turn or user.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
@@ -65,6 +69,7 @@ class SurfaceTool(Struct, frozen=True, dict=True):
         return made
 
     @cached_property
+    # A dictionary for each tool: if tools shared one, the calls of every tool would get the contract of the first.
     def _made(self) -> "dict[Callable[[SurfaceTool], Any], Any]":
         return {}
 
@@ -113,6 +118,7 @@ class Surface(Struct, frozen=True, dict=True):
         force_setattr(self, "claimed_tools", tools)  # the struct is frozen; this is part of its construction
         force_setattr(self, "claimed_candidates", candidates)
         texts = [text for each in self.tools for text in (each.name, each.description, each.arguments_schema_json)]
+        # A separator that no text contains: otherwise a word could move between two texts without changing the digest.
         begin = "\0".join([*texts, self.prompt_prefix])
         force_setattr(self, "beginning", Digest(f"sha256:{sha256(begin.encode()).hexdigest()}"))
         force_setattr(self, "beginning_tokens", sum(map(estimated_tokens, [*texts, self.prompt_prefix])))
@@ -131,6 +137,7 @@ class Surface(Struct, frozen=True, dict=True):
         return prefix
 
     @cached_property
+    # A dictionary for each surface: its flags and its cap are part of the prompt, and another cohort has others.
     def _prompts(self) -> dict[Digest, str]:
         return {}
 

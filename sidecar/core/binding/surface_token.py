@@ -106,15 +106,21 @@ class SigningKeys:
 
     def open(self, purpose: str, token: str) -> bytes | None:
         """Return the signed body, or None if none of the keys has signed the token."""
+        # Before any work: any caller can send a token, and a long one would cost a MAC over all of it.
         parts = token.split(".") if len(token) <= LONGEST and token.isascii() else []
         if len(parts) != PARTS or parts[0] != VERSION:
             return None
         secrets = self._held.secrets.get(parts[1], ())
+        # The MAC covers the text as it was sent. Nothing is decoded and encoded again, so a second spelling of the same
+        # claims does not verify.
         head = token[: -len(parts[3]) - 1]
+        # Only decoded; the claims are parsed after the MAC has been verified, never before.
         mac, body = _decode(parts[3]), _decode(parts[2])
         if mac is None or body is None:
             return None
+        # Several secrets of one id: while a key is being replaced, replicas may sign with the old or the new one.
         for secret in secrets:
+            # In constant time: `==` would tell an attacker by its duration how many bytes of a forged MAC are right.
             if hmac.compare_digest(mac, _mac(secret, purpose, head)):
                 return body
         return None

@@ -41,6 +41,7 @@ _TOOL: Final = re.compile(TOOL_PREFIX)
 def advise(registries: Registries, count: TokenCounter) -> Iterator[Problem]:
     """Yield all advice on registries without errors, in no particular order."""
     listed = _Listed(registries)
+    # Only listed definitions: the description of any other one is read by no model.
     for entry in listed.entries:
         yield from _on_description(entry, listed, count)
     for entry in registries.agents.entries.values():
@@ -80,11 +81,14 @@ class _Listed:
 
     def named_in(self, text: str, but: Slot) -> Slot | None:
         """Return the first other slot whose tool is named in `text`, or whose name precedes a word such as "agent"."""
+        # A set is allowed here, although `core` iterates no sets: `min` below decides by the order of the list.
         found: set[Slot] = set()
         for begin in (match.start() for match in _TOOL.finditer(text)):
             for end in range(begin + 1, min(len(text), begin + self._longest) + 1):
                 found.update(filter(None, (self._tools.get(text[begin:end]),)))
         for kind in _KIND.finditer(text):
+            # No name is longer than `_longest`, so the search looks no further back. Without this limit, long
+            # descriptions would be searched in quadratic time.
             before = text[max(0, kind.start() - self._longest) : kind.start()].lower()
             for edge in _EDGE.finditer(before):
                 found.update(self._names.get(before[edge.start() :], ()))

@@ -82,6 +82,7 @@ def _changed_fields(old: Struct, new: Struct) -> tuple[str, ...]:
     """Return the changed fields. Compares in the same way as digests, so that a change means another digest."""
     if canonical(old) == canonical(new):
         return ()
+    # A block that moves to another file is no change: its path is not part of any digest.
     names = [name for name in old.__struct_fields__ if name not in PLACE_ONLY]
     return tuple(name for name in names if canonical(getattr(old, name)) != canonical(getattr(new, name)))
 
@@ -90,6 +91,7 @@ def _major(name: str, old: AgentDefinition, new: AgentDefinition) -> FieldChange
     before, after = getattr(old, name), getattr(new, name)
     if name in MAJOR:
         return FieldChange(name, f"{name}: {quoted(before)} became {quoted(after)}")
+    # Reordered lists have no differences here; `_minor` reports them.
     if name in MAJOR_LISTS and (differences := _differences(before, after)):
         return FieldChange(name, f"{name}: {differences}")
     return None
@@ -103,6 +105,7 @@ def _minor(name: str, old: AgentDefinition, new: AgentDefinition) -> FieldChange
         return FieldChange(
             name, f"{name} changed", GATED_AT_ONCE if (name, before) == ("enabled_via_flag", None) else ""
         )
+    # Counted with multiplicity: a name that is listed twice, and once afterwards, has changed.
     differences = _differences(before, after)
     if differences:
         return None if name in MAJOR_LISTS else FieldChange(name, f"{name}: {differences}")
@@ -134,6 +137,7 @@ def _part_change(name: str, old: Part, new: Part) -> FieldChange:
 
 def _used(old: Card, new: Card) -> Iterator[FieldChange]:
     """Yield the changes in models, tools and blocks that both cards use."""
+    # Another model is reported as a major change of the field `model`; its details would only repeat that.
     if old.model.id == new.model.id:
         yield from _named(f"model:{new.model.id}", nested_changes(old.model, new.model))
     tools = {tool.id: tool for tool in old.tools}

@@ -42,6 +42,8 @@ def _references(entry: Entry[AgentDefinition], registries: Registries) -> Iterat
     if definition.model and definition.model not in registries.models:
         yield _unknown(place.at("model"), "model", definition.model, registries.models.ids)
     yield from _unknown_of_list(place.at("tools"), "tool", definition.tools, registries.tools.ids)
+    # Files that could not be parsed may define the block. Their own problem is reported already; "unknown block" would
+    # be a second message about the same mistake.
     known = (*registries.blocks.ids, *sorted(registries.unread_blocks))
     yield from _unknown_of_list(place.at("prompt_blocks"), "prompt block", definition.prompt_blocks, known)
     for index, name in enumerate(definition.prompt_blocks):
@@ -77,6 +79,7 @@ def _sub_agents(
         if slot and slot not in slots:
             yield _unknown(place.at(index), "sub-agent", slot, tuple(slots))
     model = registries.models.get(definition.model)
+    # With one call per response, sub-agents would run one after the other, and each would cost another response.
     if definition.is_orchestrator and model is not None and not model.parallel_tool_calls:
         text = f"{quoted(model.id)} cannot make several tool calls in one response, as an orchestrator must"
         yield entry.place.at("model").error(text, key=model.id)
@@ -132,6 +135,7 @@ def _circles_from(
             circle = " → ".join([*names[names.index(below) :], below])
             place = registries.agents.entries[here].place.at("sub_agents", index)
             yield place.error(f"goes round in a circle: {circle}", key=below)
+        # Searched before, from another start: its cycles are reported already.
         elif below not in done:
             path[below] = _fillers(below, registries, slots)
 

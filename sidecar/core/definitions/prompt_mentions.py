@@ -29,9 +29,11 @@ def unknown_references(registries: Registries) -> Iterator[Problem]:
         known, events = _known_to(definition, registries), _events_of(definition, registries)
         for block_name in (*REQUIRED_BLOCKS, *definition.prompt_blocks):
             block = registries.blocks.entries[block_name]
+            # Each name once, in the order of the text.
             for name in dict.fromkeys(one or other for one, other in _NAME.findall(block.value.instructions)):
                 if name in known:
                     continue
+                # Checked only for unknown names: a tool may have the name of a status event.
                 if name in events:
                     text = f"{quoted(name)} is a status event, which the tool reports by itself; leave it out"
                 else:

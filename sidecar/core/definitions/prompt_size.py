@@ -28,6 +28,7 @@ SUB_AGENTS_BEFORE_WARNING: Final = 7
 
 def estimated_tokens(text: str) -> int:
     """Return UTF-8 bytes / 4, rounded up."""
+    # Bytes and not characters: texts in other scripts take more tokens for each character.
     return -(-len(text.encode()) // 4)
 
 
@@ -83,6 +84,7 @@ def weigh(place: SourceLocation, tokens: int, window: int) -> Problem | None:
 
     Source: PC1-NFR-4.
     """
+    # In integers: a percentage as a float could round a limit case differently on two machines.
     if tokens * 100 > window * ERROR_PERCENT:
         return place.error(_too_long(tokens, ERROR_PERCENT, window))
     if tokens * 100 > window * WARNING_PERCENT:

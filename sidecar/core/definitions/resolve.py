@@ -1,4 +1,8 @@
-"""Converts parsed files to a catalogue: checks, resolves references, estimates sizes, computes digests. Pure."""
+"""Converts parsed files to a catalogue: checks, resolves references, estimates sizes, computes digests. Pure.
+
+The adapter for directories has read and parsed the files; everything from there to cards that a bind can use happens
+here.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -98,8 +102,11 @@ def load_documents(
     """
     problems = list(earlier)
     registries = read_registries(documents, unread, problems)
+    # One more than is shown, so that `_bounded` can tell that there are more.
     problems.extend(islice(check(registries), PROBLEMS_AT_MOST + 1))
     if any(problem.is_error for problem in problems):
+        # Cards need resolved references: sizes and digests of a broken configuration would only produce further
+        # messages.
         return LoadedCatalogue(None, _bounded(problems), {})
     cards = {card.definition.id: card for card in _cards(registries)}
     slots = slots_of(registries)
@@ -115,6 +122,7 @@ def load_documents(
         problems.extend(weigh_sub_agents(place, asked, max_sub_agents))
     if any(problem.is_error for problem in problems):
         return LoadedCatalogue(None, _bounded(problems), tokens, tools)
+    # Last and once: in a git repository this is the slowest part of loading.
     found = commits_of(frozenset(card.digest for card in cards.values()))
     labelled = {name: replace(card, commit=found.get(card.digest, card.commit)) for name, card in cards.items()}
     blocks = tuple(entry.value for _, entry in sorted(registries.blocks.entries.items()))
@@ -188,6 +196,7 @@ def _catalogue(cards: Mapping[DefinitionId, Card], registries: Registries, max_s
         cards=MappingProxyType(dict(cards)),
         slots=MappingProxyType(slots),
         tools=MappingProxyType(tools),
+        # Sorted: two sidecars that list the same files in another order must report the same version.
         agent_definition_version=label_of(sorted(card.digest for card in cards.values())),
         prompt_block_registry_version=label_of(blocks),
         xml_prompt_component_registry_version=label_of(xml),

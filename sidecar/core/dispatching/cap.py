@@ -1,4 +1,4 @@
-"""The cap on sub-agents that run at the same time."""
+"""The fan-out cap: the limit of sub-agents that run at the same time in a turn."""
 
 from collections.abc import Sequence
 from enum import StrEnum, unique

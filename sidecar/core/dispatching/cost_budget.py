@@ -33,6 +33,7 @@ class CostBudgets(Struct, frozen=True):
         """
         if self.turn is None and self.principal_and_day is None:
             return ""
+        # Before the amounts: a sub-agent without a price could spend any budget unnoticed.
         if not is_priced(model):
             return UNPRICED
         if self.turn is not None and turn >= self.turn:

@@ -29,6 +29,7 @@ def within_daily_limits(plan: DispatchPlan, left: CallsLeft) -> DispatchPlan:
             run.append(planned)
             continue
         calls = remaining[slot]
+        # Zero and None both refuse: an unknown count must not allow a call that exceeds the limit.
         if calls:
             remaining[slot] = calls - 1
             run.append(planned)

@@ -1,6 +1,9 @@
 """The frames that a listener of a dispatch receives, and the log of events behind them.
 
 Frames are coalesced: events that happen while a frame is being sent go into the next frame.
+
+`LiveDispatch` has one log, and each stream to a client reads from it at its own pace. A stream that comes back names
+the last event that it has seen, and gets the later ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -129,6 +132,7 @@ class EventLog:
         self.newest += 1
         # The oldest is dropped. A listener that needs it gets a `Gap`, and reads the present states from its snapshot.
         if len(self._kept) >= self._most:
+            # Moving a few hundred references costs less than the block of a deque for each dispatch.
             del self._kept[0]
         self._kept.append(DispatchEvent(self.newest, at, what))
 
@@ -143,7 +147,9 @@ class EventLog:
         # An empty log can still have a newest sequence: this sidecar has taken the dispatch over. Then every earlier
         # event is part of the gap.
         oldest = self._kept[0].sequence if self._kept else self.newest + 1
+        # Strictly greater: an event that the listener has seen must not be delivered again after a resume.
         events = [event for event in self._kept if event.sequence > sequence]
+        # Declared and not skipped silently: the listener then reads the present states from its snapshot.
         if sequence + 1 < oldest:
             return [DispatchEvent(oldest - 1, at, Gap(sequence + 1, oldest - 1)), *events]
         return events

@@ -49,4 +49,5 @@ def harmless(text: str) -> str:
     # Joined before the search for tokens: a removed character may have split a token to hide it.
     shown = _REPEATED.sub(r"\1", _BETWEEN_ASCII.sub("", _RARE.sub("", "".join(parts))))
     shown = _TOKEN.sub(r"\g<0> ", shown)
+    # The same object tells the caller that nothing was changed.
     return text if shown == text else shown

@@ -44,6 +44,7 @@ def cost_of(usage: Usage, model: ModelEntry) -> int | None:
         if tokens and price is None:
             return None
         if tokens and price is not None:
+            # By the decimal text of the price: the binary fraction of a float would add up to wrong amounts.
             cost += tokens * int(Decimal(repr(price)).scaleb(UNITS_OF_PRICE))
     return cost
 

@@ -1,4 +1,8 @@
-"""The outcome of one call."""
+"""The outcome of one call, which its parent gets, and the sentences that an orchestrator's model reads about it.
+
+`run_child` produces an outcome for each call that ran, and `plan` for each call that is refused. The outcome is
+recorded before the orchestrator receives it.
+"""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -59,6 +63,7 @@ class Usage(msgspec.Struct, frozen=True):
 
     def _cost_with(self, other: "Usage") -> int | None:
         """Return the cost of both; unknown if one of them is unknown, unless that one has no tokens."""
+        # A part without tokens costs nothing, whether its price is known or not.
         costs = [each.cost for each in (self, other) if each.input_tokens or each.output_tokens]
         known = [cost for cost in costs if cost is not None]
         return sum(known) if known and len(known) == len(costs) else None
@@ -129,6 +134,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
 
 
 AXIS_OF: Final[Mapping[Outcome, Axis]] = {
+    # First all outcomes, then the exceptions: a kind that is added later is no failure by default.
     **dict.fromkeys(Outcome, Axis.NONE),
     Outcome.DEGRADED: Axis.DATA,
     Outcome.FAILED: Axis.EXECUTION,

@@ -1,5 +1,8 @@
 """Decides for each call of a model response whether it runs, and with which arguments.
 
+`dispatch_calls` makes the plan when a model response arrives, before anything is recorded. A refused call gets its
+outcome here and never has a child. Pure: a replay and a takeover make the same plan from the recorded request.
+
 Source: PC2-FR-7c, PC2-D-1, PC2-D-3, TN-17, TN-18.
 """
 
@@ -124,9 +127,12 @@ def outcomes_without_run(planned: PlannedCall, outcome: Outcome, reason: CallFai
 def _check(surface: Surface, call: ToolCall, place: int, step_idx: int) -> PlannedCall | CallOutcome:
     tool = surface.by_name.get(call.tool_name)
     if tool is None:
+        # The hint reaches the model, which invented the name: with the real names it can correct itself in its next
+        # response.
         known = ", ".join(each.name for each in surface.tools)
         hint = f"There are: {known}." if known else "There are none."
         return _refused(call, None, step_idx, CallFailure.UNKNOWN_TOOL, hint)
+    # By the schema of this very tool: validators are cached by the text of their schema.
     arguments = read_arguments(call.arguments_json, tool.arguments_schema_json)
     if isinstance(arguments, str):
         return _refused(call, tool.slot, step_idx, CallFailure.ARGUMENTS_INVALID, f"Wrong: {arguments}.")

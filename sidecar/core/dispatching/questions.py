@@ -1,4 +1,8 @@
-"""The question of a suspended sub-agent, its answer, and the input of the sub-agent that continues."""
+"""The question of a suspended sub-agent, its answer, and the input of the sub-agent that continues.
+
+The question ends its child: nothing keeps running while a user thinks. When the answer comes, a new child continues
+with the state that the first one left.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -143,6 +147,7 @@ def problem_of(asked: Asked) -> str:
     A runner in the same process may report any object: a value that is no text or no bytes is a problem, not an error.
     """
     try:
+        # Encoded first: a lone surrogate fails here, and not later in the record.
         about = asked.about_json.encode()
         problems = {
             "the question has no kind": not isinstance(asked.kind, QuestionKind),

@@ -67,6 +67,8 @@ def claims_of(
         principal=turn.principal,
         slot=tool.slot,
         digest=tool.card.digest,
+        # The digest and not the text: the receipt travels through clients and logs. It binds the answer to the question
+        # that the user saw.
         question=question_digest(asked.kind, asked.text, asked.about_json),
         kind=asked.kind,
         answerer=asked.answerer,
@@ -98,6 +100,7 @@ def refusal_of(
         tool: the tool of the call.
         now: wall clock.
     """
+    # An approval that only the user may give must not come from the orchestrator's model.
     by_model = claims.answerer is Answerer.USER and answering.answered_by is not Answerer.USER
     reasons = {
         CallFailure.RECEIPT_OTHER_PRINCIPAL: claims.principal != turn.principal,

@@ -1,4 +1,8 @@
-"""Collects the result that one attempt reports, and checks it before the consumer-agent can receive it (SX-53)."""
+"""Collects the result that one attempt reports, and checks it before the consumer-agent can receive it (SX-53).
+
+`run_attempt` passes each message of the runner to a collector as it arrives, so that a result that is too large or
+malformed ends the attempt at once.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -83,6 +87,7 @@ class ResultCollector:
 
     def add_narration(self, text: str) -> None:
         """Add a piece of text. Raises `InvalidResult` if it becomes too long."""
+        # Checked with each piece: an endless narration must be stopped while it grows, not when it is complete.
         self._length += len(text)
         if self._length > self._limits.narration:
             raise InvalidResult(CallFailure.RESULT_TOO_LARGE, f"narration over {self._limits.narration} characters")
@@ -174,8 +179,10 @@ def usage_of(read: int, written: int, cached: int | None) -> Usage:
         InvalidResult: a count is not an integer, or exceeds `MOST_TOKENS`.
     """
     for count in (read, written, cached or 0):
+        # Not `isinstance`: a boolean is an `int`, and a subclass may behave differently from the number that it shows.
         if type(count) is not int or count > MOST_TOKENS:
             raise InvalidResult(CallFailure.RESULT_INVALID, "reported tokens that are no whole number, or too many")
+    # Clamped and not refused: a wrong count of tokens is no reason to lose an answer.
     read = max(0, read)
     return Usage(read, max(0, written), None if cached is None else min(max(0, cached), read))
 
@@ -190,6 +197,7 @@ def check_component(component: Component, schemas: Mapping[str, str]) -> None:
     if schema is None:
         raise InvalidResult(CallFailure.RESULT_INVALID, f"the card declares no component {component.name!r}")
     data = _decoded(component.component_data_json, component.name)
+    # Only parsed: the input of a `render_*` tool has a schema of its own, which its runner has applied.
     _decoded(component.tool_input_json, component.name)
     if not validator_of(schema).is_valid(data):
         raise InvalidResult(CallFailure.RESULT_INVALID, f"component {component.name!r} does not fit its schema")

@@ -1,6 +1,9 @@
 """The routing decision of one turn: the sub-agents that could be called, those that were, and the outcomes.
 
-It contains no text of a user or a sub-agent. Source: PC2-FR-15, REQUIREMENTS 6.8, DESIGN section 11.
+Built when a turn ends, and recorded with its end; used to judge how well orchestrators select sub-agents. It
+contains no text of a user or a sub-agent.
+
+Source: PC2-FR-15, REQUIREMENTS 6.8, DESIGN section 11.
 """
 
 from collections.abc import Sequence
@@ -91,6 +94,7 @@ def arm_of(candidates: Sequence[Candidate], assignment: str, slot: Slot | None) 
     """
     if slot is None:
         return ""
+    # First: in an experiment the control arm is served by the target, but is counted as the control.
     if assignment == CONTROL:
         return CONTROL
     for each in candidates:

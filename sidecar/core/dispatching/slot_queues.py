@@ -35,6 +35,8 @@ class SlotQueues:
 
     def __init__(self) -> None:
         self.waiting: Sequence[QueuedCall] = ()
+        # Dictionaries and lists, never sets: their order decides which call starts first, and a replay must see the
+        # same.
         self._running: dict[str, QueuedCall] = {}
         self.running: Mapping[str, QueuedCall] = self._running
         self._beside: dict[str, QueuedCall] = {}
@@ -83,6 +85,7 @@ class SlotQueues:
         """Move every call that may run now to the running ones; return their keys, in order of arrival."""
         if not self.waiting:
             return ()
+        # With delegated calls: they own data like any running call, although they take no place under the cap.
         taken = {boundary for call in self._holding() for boundary in call.boundaries}
         groups = [call.group for call in self._running.values()]
         started, passed_over = [], []

@@ -1,4 +1,8 @@
-"""The members of an envelope in either form, each read only when a check needs it."""
+"""The members of an envelope in either form, each read only when a check needs it.
+
+An envelope is the answer of a data service: a signed header about user and type, and a payload. `release` runs the
+checks and reads the members from here.
+"""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -71,8 +75,11 @@ class JsonFields:
     def signed_part(self) -> bytes | None:
         """Return the body without the text between the quotes of the signature; every other byte is unchanged."""
         written, text = only(self.members, "signature"), self.text("signature")
+        # Only the plain spelling: with escapes, one signature could be written in several ways.
         if not text or written is None or bytes(written) != b'"' + text.encode() + b'"':
             return None
+        # Cut out of the bytes as received, because parsing and writing them again could change what was signed. If the
+        # same text occurs twice, it is unknown which of them is the signature.
         return self.body.replace(bytes(written), b'""') if self.body.count(bytes(written)) == 1 else None
 
 
@@ -86,6 +93,7 @@ class ProtoFields:
     @property
     def ambiguous(self) -> bool:
         """Whether a field that is not repeated occurs twice; a parser would silently keep the last one."""
+        # Known fields only: unknown ones are skipped by every reader, so a repetition of theirs misleads none.
         return len({record.name for record in self.records}) != len(self.records)
 
     def has(self, name: str) -> bool:

@@ -33,6 +33,8 @@ def scan(body: bytes) -> Members | None:
     Checked: UTF-8, no byte order mark, JSON syntax throughout (no NaN), no data after the object.
     """
     try:
+        # The decoder skips raw values without reading their characters, so the encoding of the whole body is checked
+        # here.
         from_utf8(body)
         members = _OUTSIDE.decode(body)
     except DecodeError:

@@ -1,4 +1,7 @@
-"""Parses a payload after the checks have shown that the envelope is for the right user."""
+"""Parses a payload after the checks have shown that the envelope is for the right user.
+
+The order matters: a payload of another user must not even be parsed.
+"""
 
 import math
 from typing import Any, Final
@@ -32,6 +35,7 @@ def payload_text(payload: msgspec.Raw, schema: PayloadSchema, max_depth: int) ->
     text = from_utf8(bytes(payload))
     try:
         value = from_json_by_pairs(text, _members_once)
+        # The text itself and not `value` written again: the sub-agent gets the bytes that were signed.
         return text if _is_plain(value, max_depth) and schema.accepts(value) else None
     except ValueError:
         return None
@@ -43,6 +47,8 @@ def _is_plain(value: Any, max_depth: int) -> bool:
     Most values are in large arrays of one type, so the types are collected before single values are checked.
     """
     level: list[Any] = [[value]]
+    # Level by level and not recursively: the depth of a payload is the service's choice, and recursion would exhaust
+    # the stack.
     for _ in range(max_depth + 1):
         inner: list[Any] = []
         for each in level:
@@ -50,6 +56,7 @@ def _is_plain(value: Any, max_depth: int) -> bool:
                 continue
             parts = each.values() if isinstance(each, dict) else each
             kinds = set(map(type, parts))
+            # `1e999` is valid JSON, and Python reads it as infinity; other parsers refuse it or read another number.
             if float in kinds and not all(map(math.isfinite, [part for part in parts if type(part) is float])):
                 return False
             if dict in kinds or list in kinds:

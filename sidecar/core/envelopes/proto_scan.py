@@ -62,9 +62,11 @@ def records_of(body: bytes) -> tuple[Record, ...] | None:
             return None
         number, kind, begin, end = step
         name, expected = FIELDS.get(number, ("", kind))
+        # Parsers treat a known field with a wrong wire type as unknown, so each reader could see another envelope.
         if kind != expected:
             return None
         if name:
+            # With the position of the whole record: the signature covers the message without it.
             records.append(Record(name, at, end, body[begin:end]))
         at = end
     payloads = (record.value for record in records if record.name == "payload")
@@ -98,6 +100,7 @@ def cache_meta_json(message: bytes) -> bytes | None:
         if number in {META_CACHED, META_CACHEABLE} and number_of is not None:
             meta["cached" if number == META_CACHED else "cacheable"] = bool(number_of[0])
         elif number == META_TTL and number_of is not None:
+            # The field is signed: a negative number is written as its two's complement.
             meta["ttl_seconds"] = number_of[0] if number_of[0] < 1 << 63 else number_of[0] - (1 << 64)
         elif number == META_KEY and kind == LEN:
             meta["key"] = message[begin:at].decode(errors="replace")
@@ -119,6 +122,7 @@ def _field(body: bytes, at: int) -> tuple[int, int, int, int] | None:
         end = begin + FIXED[kind]
     else:
         return None
+    # A slice beyond the end does not fail: a truncated value would pass as a short one.
     return (number, kind, begin, end) if end <= len(body) else None
 
 
@@ -131,6 +135,7 @@ def _varint(body: bytes, at: int) -> tuple[int, int] | None:
         byte = body[at + index]
         number |= (byte & 0x7F) << (7 * index)
         if byte < MORE_FOLLOWS:
+            # Ten bytes hold up to 70 bits; a parser would silently cut the number to 64.
             return (number, at + index + 1) if number < 1 << 64 else None
     return None
 

@@ -90,6 +90,7 @@ def check_envelope(
 
     Source: PC2-FR-10a, PC2-FR-12a, PC2-FR-12b, PC2-D-34, TN-28, TN-33.
     """
+    # First: a check that reads the body would cost time for whatever a service sends.
     if len(body) > limits.max_bytes:
         return Withheld(WithholdReason.TOO_LARGE)
     outside = fields_of(body, form)
@@ -110,6 +111,7 @@ def check_envelope(
 
 def _is_for(outside: EnvelopeFields, principal: Principal) -> bool:
     """Return whether the members name `principal` exactly once and byte for byte; a missing member does not."""
+    # Compared byte for byte: a comparison that ignores case or normalises Unicode could take two users for one.
     named = outside.text("principal")
     return bool(principal) and named is not None and named == principal
 
@@ -129,6 +131,8 @@ def _envelope_of(outside: EnvelopeFields) -> Envelope:
 
 def _wrong_reply(outside: EnvelopeFields, envelope: Envelope, expected: Expectation) -> WithholdReason | None:
     """Return why the envelope is not the genuine response to exactly this request."""
+    # The principal is right by now. Without the nonce, a delayed or cached response to an earlier request of the same
+    # user would pass.
     if expected.nonce is not None and envelope.nonce != expected.nonce:
         return WithholdReason.NONCE_MISMATCH
     if expected.signature is None:
@@ -142,6 +146,7 @@ def _wrong_content(envelope: Envelope, expected: Expectation) -> WithholdReason 
     """Return why a genuine response has no payload of the expected type."""
     if envelope.version is None or not is_compatible(expected.version, envelope.version):
         return WithholdReason.VERSION_MISMATCH
+    # After the version: another version may use other words for its status. Before the type: an error has no payload.
     if envelope.status == STATUS_ERROR:
         return WithholdReason.STATUS_ERROR
     if envelope.status not in tuple(EnvelopeStatus):

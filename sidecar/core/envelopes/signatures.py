@@ -53,11 +53,14 @@ class SignatureRules:
         """Return whether `signature` fits `signed` under the key that it names."""
         if signature is None:
             return False
+        # The signature names its key, so that services and sidecars can change keys one after the other.
         version, _, rest = signature.partition(":")
         key_id, _, _ = rest.partition(":")
         key = self.keys.get(key_id)
         if version != VERSION or key is None:
             return False
+        # In constant time, and as bytes: `compare_digest` refuses texts with characters beyond ASCII, which a service
+        # may send.
         return hmac.compare_digest(signature_of(signed, key_id, key).encode(), signature.encode())
 
 

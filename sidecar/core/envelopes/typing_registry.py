@@ -1,4 +1,9 @@
-"""The JSON schema of a payload, by `(domain_type, enricher_id)`. Source: PC2-D-23, PC2-T-4."""
+"""The JSON schema of a payload, by `(domain_type, enricher_id)`.
+
+The last check of `release`: a payload reaches a sub-agent only if it has the form that is declared for its type.
+
+Source: PC2-D-23, PC2-T-4.
+"""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -87,10 +92,13 @@ def build_typing_registry(
         key = TypingKey(tool.domain_type, tool.enricher_id)
         made = _schema_of_tool(tool, key, compiled)
         known = schemas.get(key)
+        # The first tool decides, so that the message names both.
         if isinstance(made, PayloadSchema) and known is not None:
             made = _agreement(known, made)
         if isinstance(made, RegistryProblem):
             problems.append(made)
+            # For all tools with the key and not only for the second: it is unknown which of two contradicting schemas
+            # is right.
             refused.add(key)
         else:
             schemas[key] = made
@@ -103,10 +111,12 @@ def _schema_of_tool(
 ) -> PayloadSchema | RegistryProblem:
     if not tool.payload_schema:
         return RegistryProblem(tool.id, f"Tool {tool.id!r} is data-backed but has no payload_schema; declare one.")
+    # Without a major version no response could be accepted or refused; the configuration must be corrected.
     if major_of(tool.version) is None:
         return RegistryProblem(tool.id, f"Tool {tool.id!r}: version {tool.version!r} is not semver, e.g. 1.0.0.")
     try:
         text = canonical_text(tool.payload_schema)
+        # Compiling takes milliseconds; most tools keep their schema when the configuration is reloaded.
         if text not in compiled:
             compiled[text] = _compile(text)
     except (ValueError, TypeError, RecursionError, msgspec.EncodeError):

@@ -1,8 +1,9 @@
-"""What the users of one step of a ramp have shown, by arm, in blocks of time.
+"""The evidence about one step of a ramp: observations of its users, by arm, in blocks of time.
 
-Each user counts once in each measure, with the first observation since the step: the calls of one user depend on each
-other, and users are what the ramp assigns to arms. Only users whom the ramp alone has assigned are counted; flags and
-cohorts choose users by other criteria.
+The arms are the users of the active definition and those of the target. A watchdog reads the evidence
+(`GetRampEvidence`) and compares the arms. Each user counts once in each measure, with the first observation since the
+step: the calls of one user depend on each other, and the ramp assigns users, not calls, to arms. Only users whom the
+ramp alone has assigned are counted; flags and cohorts choose users by other criteria.
 """
 
 from bisect import bisect_left
@@ -20,11 +21,14 @@ LATENCY_BOUNDS: Final = tuple(0.01 * 2 ** (half / 2) for half in range(28))
 TOKEN_BOUNDS: Final = tuple(16.0 * 2 ** (half / 2) for half in range(32))
 """From 16 tokens to 750,000."""
 MOST_SCORES: Final = 20
-"""Names of scores that are counted."""
+"""The most names of scores that are counted. Clients choose the names, so they could fill the memory."""
 MOST_USERS: Final = 200_000
-"""In each measure; further users are not counted, and `full` says so."""
+"""The most users in each measure. Further users are not counted, and `full` is set."""
 SCHEDULE: Final = ((timedelta(hours=1), timedelta(minutes=1)), (timedelta(hours=12), timedelta(minutes=5)))
-"""The length of blocks up to each age of the step; then half an hour. Fixed in advance: a block is never redrawn."""
+"""Pairs: up to the first age of the step, blocks have the second length; after the last age, `LAST_LENGTH`.
+
+The lengths are fixed in advance: blocks that depended on the observations would invalidate the tests.
+"""
 LAST_LENGTH: Final = timedelta(minutes=30)
 
 
@@ -48,7 +52,7 @@ class RampStep(Struct, frozen=True):
 
 
 class ScoreSum(Struct):
-    """Scores of one name: how many, and their sum."""
+    """The number and the sum of the scores of one name."""
 
     count: int = 0
     total: float = 0.0
@@ -58,9 +62,10 @@ class ArmBlock(Struct):
     """One arm in one block of time.
 
     Attributes:
-        users: assigned to the arm, whether they called or not.
-        calls: first calls; `failures` of them by reason.
-        latency, tokens: how many were in which bucket.
+        users: number of users who were assigned to the arm, whether they called or not.
+        calls: number of first calls.
+        failures: number of failed first calls, by reason.
+        latency, tokens: number of first calls in each bucket.
     """
 
     users: int = 0
@@ -72,19 +77,19 @@ class ArmBlock(Struct):
 
 
 class ArmEvidence:
-    """Counts what users of a step show.
+    """Counts the observations of the users of one step.
 
     Args:
-        step: which one.
-        mark: makes a short mark out of a user, so that users themselves are not kept.
+        step: the step.
+        mark: returns a short hash of a user, so that no user ids are stored.
 
     Attributes:
         blocks: by number, then by arm.
-        full: users came that were not counted.
+        full: some users or scores were not counted, because a limit was reached.
     """
 
     def __init__(self, step: RampStep, mark: Callable[[str], bytes]) -> None:
-        """Begin with nothing."""
+        """Begin without observations."""
         self.step, self.full = step, False
         self.blocks: dict[int, dict[str, ArmBlock]] = {}
         self._mark = mark
@@ -125,6 +130,7 @@ class ArmEvidence:
         seen, mark = self._seen.setdefault(measure, {}), self._mark(user)
         if mark in seen:
             return False
+        # Not counted and not replaced: dropping a known user would count that user again later.
         if len(seen) >= MOST_USERS:
             self.full = True
             return False
@@ -133,6 +139,7 @@ class ArmEvidence:
 
     def _block(self, arm: str, at: datetime) -> ArmBlock:
         number = block_of(at - self.step.since)
+        # Both arms at once: the tests compare the arms block by block.
         return self.blocks.setdefault(number, {each: ArmBlock() for each in ARMS})[arm]
 
     def in_order(self) -> list[Mapping[str, ArmBlock]]:

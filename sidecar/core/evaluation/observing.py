@@ -1,4 +1,4 @@
-"""Reads what the facts of a turn show of a ramp: who was bound, how calls ended, what they were scored."""
+"""Derives observations about a ramp from the facts of a turn: bound users, outcomes of calls, and scores."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -23,21 +23,21 @@ from sidecar.core.rollout.serving import CONTROL, PASSES_ON, CandidateVerdict
 from subagents_errors import CallFailure
 
 SETTLING: Final = timedelta(seconds=10)
-"""After a step of the ramp, until every replica binds by it."""
+"""The time after a step until every replica binds by it. Turns that were bound earlier are not counted."""
 NOT_OF_THE_DEFINITION: Final = frozenset(
     {
         *(CallFailure.CALL_CANCELLED, CallFailure.TURN_OVER, CallFailure.RECORD_UNAVAILABLE, CallFailure.INTERNAL),
         *(CallFailure.SIDECAR_UNREACHABLE, CallFailure.SIDECAR_LOST),
     }
 )
-"""Failures that clients or sidecars cause: such a call says nothing of its definition, and is left out."""
+"""Failures that clients or sidecars cause. Such a call is no evidence about its definition, and is not counted."""
 RATED: Final = frozenset({Outcome.SUCCEEDED, Outcome.DEGRADED, Outcome.FAILED, Outcome.SUSPENDED})
 
 
 def observe(turn_id: TurnId, facts: Sequence[Stored], first: int, ramps: Iterable[ArmEvidence]) -> None:
-    """Count what the facts from `first` on (from 1) show. `facts`: all of the turn, from its first one.
+    """Count the observations in the facts from number `first` on, counted from 1. Raises `UnreadableFact`.
 
-    Raises `UnreadableFact`.
+    `facts` are all facts of the turn: earlier ones are needed for the claims and slots, but were counted before.
     """
     reading = _Turn(turn_id, list(ramps))
     for number, stored in enumerate(facts, 1):
@@ -75,6 +75,8 @@ class _Turn:
                 ramp.assigned(claims.principal, arm, at)
 
     def _settled(self, call: Settlement, claims: SurfaceClaims, first: int, at: datetime) -> None:
+        # Revision 1 replaces an outcome that could not be confirmed; the call itself was counted with revision 0 or
+        # never.
         slot, unfit = self._slots.get(first + call.place), call.revision or not call.ran
         if unfit or call.outcome not in RATED or call.reason in NOT_OF_THE_DEFINITION:
             return
@@ -96,11 +98,12 @@ class _Turn:
 
 
 def arm_in(step: RampStep, claims: SurfaceClaims) -> str:
-    """Return the arm to which the ramp has assigned a turn; empty: something else has, or it is of another step."""
+    """Return the arm to which the ramp assigned a turn; empty: another rule decided, or the turn is of another step."""
     if not claims.principal or claims.arm == CONTROL or claims.bound_at < step.since + SETTLING:
         return ""
     verdicts = {verdict for slot, _, verdict in claims.candidates if slot == step.slot}
     digest = dict(claims.tools).get(step.slot)
     if digest == step.active and not verdicts & PASSES_ON:
         return "active"
+    # Only the ramp, and no flag or cohort, may have sent the user to the target: such users are no random sample.
     return "target" if digest == step.target and verdicts & PASSES_ON == {CandidateVerdict.RAMP} else ""

@@ -1,7 +1,8 @@
-"""Decides what the evidence of one ramp means: a breach, a next step, or that it is too early to tell.
+"""Decides what the evidence about one ramp means: a breach, a next step, or that it is too early to tell.
 
-The probability that a definition which is not worse is ever ramped down in one step of its ramp is at most `alpha`,
-however often one looks: it is divided among the measures, and each measure is a test that may be looked at any time.
+`alpha` is the highest probability that a definition which is not worse is ramped down during one step of its ramp,
+however often the evidence is judged. Alpha is divided among the measures, and each measure is a test that is valid at
+any time.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,11 @@ from sidecar.core.rollout.bucketing import WHOLE
 
 Block = Mapping[str, ArmBlock]
 SHARES: Final = {"failures": 0.3, "reason": 0.2, "latency": 0.2, "tokens": 0.1, "score": 0.2}
-"""How alpha is divided among the kinds of measures; within a kind evenly, among as many as there can be."""
+"""The division of alpha among the kinds of measures.
+
+Within a kind, alpha is divided evenly among the largest possible number of measures, so that a measure that appears
+later does not change the thresholds of the others.
+"""
 REASONS: Final = (
     *("ATTEMPT_TIMEOUT", "JOIN_DEADLINE", "RUNNER_IDLE", "RUNNER_FAILED", "RUNNER_UNAVAILABLE", "RUNNER_BREAKER_OPEN"),
     *("RESULT_INVALID", "RESULT_TOO_LARGE", "RESULT_EMPTY", "EFFECT_UNKNOWN", "DATA_UNAVAILABLE", "BUDGET_EXHAUSTED"),
@@ -26,12 +31,12 @@ REASONS: Final = (
 )
 """Failures that are compared one by one; others count among all failures only."""
 QUANTILES: Final = {"median": 0.5, "p95": 0.95}
-"""Of the target. A call of the active definition beyond it is a slow, or a costly, one."""
+"""Quantiles of the target. A call of the active definition beyond one of them counts as slow, or as costly."""
 MOST_SCORES: Final = 20
 FIRST_CALLS: Final = 20
-"""Of the target, before its quantiles are believed."""
+"""The number of calls of the target from which its quantiles are used."""
 SMALLEST: Final = {"failures": 0.01, "reason": 0.01, "latency": 0.05, "tokens": 0.1, "score": 0.02}
-"""Differences of means below which a measure is no breach, however certain it is."""
+"""Differences of means below which a measure is no breach, however certain the difference is."""
 RATIO_ALPHA: Final = 0.001
 
 
@@ -50,12 +55,12 @@ class Measure(Struct, frozen=True):
 
     @property
     def breached(self) -> bool:
-        """Return whether the active definition is worse, surely and by a difference that matters."""
+        """Return whether the active definition is worse: significantly, and by a relevant difference."""
         return self.seen.exceeds(self.alpha) and self.seen.difference >= SMALLEST[self.kind]
 
     @property
     def sentence(self) -> str:
-        """What was seen, in one line."""
+        """The observations, in one line."""
         seen = self.seen
         return (
             f"{self.name}: {seen.active.mean:.1%} of {seen.active.count} users in the ramp, {seen.target.mean:.1%} of "
@@ -64,12 +69,12 @@ class Measure(Struct, frozen=True):
 
 
 class Rules(Struct, frozen=True):
-    """What an operator decides.
+    """The operator's settings.
 
     Attributes:
         alpha: see the module.
-        users: fewest in each arm, who have called, for a proposal.
-        tell: a proposal needs users enough to tell an increase of failures by this much.
+        users: a proposal needs at least this number of users with calls in each arm.
+        tell: a proposal needs enough users to detect an increase of the share of failures by this much.
     """
 
     alpha: float = 0.05
@@ -79,16 +84,16 @@ class Rules(Struct, frozen=True):
 
 @unique
 class Verdict(StrEnum):
-    """What is to be done."""
+    """The consequence of the evidence."""
 
     BREACH = "breach"
     """Ramp down."""
     PROPOSE = "propose"
     """An operator may raise the ramp."""
     WAIT = "wait"
-    """Too little is known."""
+    """There are too few observations."""
     UNSURE = "unsure"
-    """The evidence cannot be trusted: find out why."""
+    """The evidence cannot be trusted; an operator must find the cause."""
 
 
 class RampVerdict(Struct, frozen=True):
@@ -96,9 +101,9 @@ class RampVerdict(Struct, frozen=True):
 
     Attributes:
         why: sentences for an operator.
-        users: who have called, in the active arm and the target.
+        users: number of users with calls, in the active arm and in the target.
         next_ramp: the proposed step in basis points; 0: none.
-        detectable: increase of the share of failures that would have been noticed; infinite: none would.
+        detectable: the smallest increase of the share of failures that would have been detected; infinite: none.
         ratio_e: e-value of the sample ratio check.
     """
 
@@ -112,7 +117,7 @@ class RampVerdict(Struct, frozen=True):
 
 
 def judge(blocks: Sequence[Block], ramp: int, curve: Sequence[int], rules: Rules) -> RampVerdict:
-    """Return the verdict on what was observed.
+    """Return the verdict on the observations.
 
     Args:
         blocks: by arm, in order of time.
@@ -130,8 +135,10 @@ def judge(blocks: Sequence[Block], ramp: int, curve: Sequence[int], rules: Rules
         return RampVerdict(which, why, measures, called, next_ramp, tell, e_value(ratio))
 
     breached = tuple(each.sentence for each in measures if each.breached)
+    # First: a breach counts even if the assignment of users looks wrong. Too many ramp-downs are safe, too few are not.
     if breached:
         return verdict(Verdict.BREACH, breached)
+    # Before any proposal: if users are not in the arms as the ramp says, the arms differ by more than the definition.
     if ratio >= log(1 / RATIO_ALPHA):
         share = f"{active / (active + target):.1%} of {active + target} users are inside a ramp of {ramp / 100:g} %"
         return verdict(Verdict.UNSURE, (f"sample ratio mismatch: {share}, so the arms cannot be compared",))
@@ -151,6 +158,7 @@ def measures_of(blocks: Sequence[Block], alpha: float) -> Iterator[Measure]:
 
     yield measure("failures", "failures", 1, lambda each: Tally(each.calls, sum(each.failures.values())))
     for reason in REASONS:
+        # A reason that never occurred needs no test, but its share of alpha stays reserved.
         if any(reason in block["active"].failures for block in blocks):
             yield measure(reason, "reason", len(REASONS), partial(_failed, reason=reason))
     for kind, bounds in (("latency", LATENCY_BOUNDS), ("tokens", TOKEN_BOUNDS)):
@@ -158,6 +166,7 @@ def measures_of(blocks: Sequence[Block], alpha: float) -> Iterator[Measure]:
             seen = compare(_beyond(blocks, kind, len(bounds), quantile))
             yield Measure(f"{kind} beyond the target's {name}", kind, alpha * SHARES[kind] / len(QUANTILES), seen)
     names = dict.fromkeys(name for block in blocks for arm in block.values() for name in arm.scores)
+    # The first names only: each further one would take alpha from the others.
     for name in list(names)[:MOST_SCORES]:
         yield measure(f"score {name}, lost of 1", "score", MOST_SCORES, partial(_lost, name=name))
 
@@ -172,7 +181,10 @@ def _lost(block: ArmBlock, name: str) -> Tally:
 
 
 def _beyond(blocks: Sequence[Block], kind: str, bounds: int, quantile: float) -> Iterator[tuple[Tally, Tally]]:
-    """Yield how many calls were beyond a quantile of the target, which only earlier blocks determine."""
+    """Yield the numbers of calls beyond a quantile of the target, which only earlier blocks determine.
+
+    A quantile of the same block would depend on the observations that are compared with it.
+    """
     before = [0] * (bounds + 1)
     for block in blocks:
         active, target = (getattr(block[arm], kind) for arm in ("active", "target"))

@@ -1,4 +1,4 @@
-"""Scores of calls: what a client says, and what the record says about the scored call."""
+"""Scores of calls: a score as a client sends it, and the recorded facts about the scored call."""
 
 from enum import IntEnum, unique
 
@@ -13,7 +13,7 @@ from sidecar.core.rollout.serving import CandidateVerdict
 
 @unique
 class ScoreSource(IntEnum):
-    """What gave a score; the numbers are those of the protos and of facts."""
+    """The source of a score. Protos and stored facts contain these numbers."""
 
     JUDGE = 1
     USER = 2
@@ -41,7 +41,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScoredCall(msgspec.Struct, frozen=True):
-    """Who served the scored call."""
+    """The definition and the arm that served the scored call."""
 
     slot: Slot
     definition_id: DefinitionId
@@ -50,7 +50,7 @@ class ScoredCall(msgspec.Struct, frozen=True):
 
 
 def served_by(claims: SurfaceClaims, slot: Slot) -> ScoredCall:
-    """Return who served a slot in a turn that was bound to `claims`."""
+    """Return the definition and the arm that served a slot in a turn with these claims."""
     candidates = [Candidate(each, of, CandidateVerdict(verdict)) for each, of, verdict in claims.candidates]
     chosen = [
         each.definition_id for each in candidates if each.slot == slot and each.verdict is CandidateVerdict.CHOSEN

@@ -1,9 +1,9 @@
-"""Tests that may be looked at after every observation: e-values, which grow only if the arms differ.
+"""Sequential tests, which are valid after every observation: e-values, which grow only if the arms differ.
 
-An e-value is a bet against the hypothesis that nothing is wrong. Under that hypothesis its expectation never exceeds 1
-whenever one looks, so it exceeds 1/alpha with a probability of at most alpha, over all looks together (Ville's
+An e-value is a bet against the hypothesis that the arms do not differ. Under that hypothesis its expectation is at most
+1 at any time, so it exceeds 1/alpha with a probability of at most alpha, over all evaluations together (Ville's
 inequality). Observations come in blocks of time: within a block both arms see the same traffic, so a failing data
-service, which hits both, is no evidence. Every bet of a block is placed with what earlier blocks have shown.
+service, which affects both, is no evidence. The bet of a block uses the observations of earlier blocks only.
 """
 
 from collections import deque
@@ -15,9 +15,9 @@ import msgspec
 
 PSEUDO_HITS: Final = 0.5
 PSEUDO_COUNT: Final = 1.0
-"""What an arm is believed to have shown before its first observation: half a hit in one observation."""
+"""The assumed observations of an arm before its first real one: half a hit in one observation."""
 CONCENTRATION: Final = 100.0
-"""How closely around the planned share the alternatives of the sample ratio lie; as a number of observations."""
+"""The concentration of the alternative sample ratios around the planned share, as a number of observations."""
 POWER_MARGIN: Final = log(5)
 """Growth beyond the threshold that makes a regression of that size visible in about four of five rollouts; in addition
 to half the logarithm of the users for each of the two means, which have to be learnt from the data."""
@@ -45,7 +45,7 @@ class Tally(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What a test has seen.
+    """The result of a test so far.
 
     Attributes:
         log_e: logarithm of the e-value now; 0: no evidence either way.
@@ -66,7 +66,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def compare(blocks: Iterable[tuple[Tally, Tally]]) -> Comparison:
-    """Return what `follow` says after the last block."""
+    """Return the last result of `follow`."""
     last = deque(follow(blocks), maxlen=1)
     return last[0] if last else Comparison()
 
@@ -89,7 +89,10 @@ def follow(blocks: Iterable[tuple[Tally, Tally]]) -> Iterator[Comparison]:
         # Under little traffic a block has users of one arm only. Blocks are joined until there are both: when that is
         # depends on the arrival of users, not on their results.
         if active.count and target.count:
+            # Beliefs of earlier blocks only: a bet that knew its own block would win under the hypothesis, too.
             high, low = (each.belief for each in before)
+            # No bet otherwise: the test is about a higher mean of the active arm, and a lower one must not count as
+            # evidence.
             if high > low:
                 pooled = (active.count * high + target.count * low) / (active.count + target.count)
                 log_e += _log_ratio(active, high, pooled) + _log_ratio(target, low, pooled)
@@ -118,6 +121,7 @@ def detectable(active: int, target: int, base: float, alpha: float) -> float:
     if _growth(active, target, 1 - 1e-9, base) < needed:
         return inf
     low, high = base, 1 - 1e-9
+    # Fifty halvings reach the precision of a float; a loop until convergence could run for ever.
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (low, middle) if _growth(active, target, middle, base) >= needed else (middle, high)
@@ -125,7 +129,7 @@ def detectable(active: int, target: int, base: float, alpha: float) -> float:
 
 
 def e_value(log_e: float) -> float:
-    """Return an e-value for people; very large ones are cut off."""
+    """Return an e-value for display; very large ones are cut off."""
     return exp(min(log_e, 50.0))
 
 

@@ -1,6 +1,7 @@
-"""What a child may do and for how long: the delegation contract.
+"""The contract of a child: what it may do and for how long.
 
-Stored as JSON with the field names of SX §2 and some further fields.
+A dispatch creates one contract for each call, records it before the sub-agent starts, and sends it to the runner. It is
+JSON with the field names of requirement SX §2 and some further fields.
 """
 
 from datetime import timedelta
@@ -18,7 +19,11 @@ GOAL_SUMMARY_LIMIT = 16 * 1024
 
 
 class Parent(msgspec.Struct, frozen=True, kw_only=True):
-    """Source: SX-5."""
+    """The turn (`run_id`) and the call (`step_idx`) that the child works for, and the texts of the turn. Source: SX-5.
+
+    Attributes:
+        goal_summary: the orchestrator's summary of the conversation.
+    """
 
     run_id: str
     step_idx: int
@@ -27,7 +32,7 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkflowStep(msgspec.Struct, frozen=True, kw_only=True):
-    """Source: SX-6."""
+    """The task of the child. Source: SX-6."""
 
     title: str
     description: str
@@ -35,7 +40,7 @@ class WorkflowStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
-    """Source: SX-7. `allowed_tools` are exact ids; empty means none."""
+    """What the child may call. `allowed_tools` are exact ids; empty means none. Source: SX-7."""
 
     allowed_tools: tuple[ToolId, ...]
     can_spawn_children: bool
@@ -43,7 +48,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
-    """Source: SX-8."""
+    """The limits of the attempts, and whether an answer counts as accepted without a verdict. Source: SX-8."""
 
     attempt_timeout_ms: int
     max_retries: int
@@ -51,7 +56,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outputs(msgspec.Struct, frozen=True, kw_only=True):
-    """Source: SX-9, SX-11."""
+    """The form of the child's report, and its path below the operator's directory. Source: SX-9, SX-11."""
 
     report_format: str
     report_path_pattern: str
@@ -160,6 +165,7 @@ class ContractTemplate(msgspec.Struct, frozen=True):
             request: the request of the call's arguments, in words.
             seconds: until the child is stopped.
         """
+        # Rounded down: a sub-agent must not count on time after the sidecar has stopped it.
         common, time_left_ms = self.common, max(0, int(seconds * 1000))
         step, budgets = common.step, common.budgets
         contract = Contract(
@@ -227,6 +233,7 @@ def _around(common: Contract) -> tuple[str, str, str]:
 
     A quote within a text is escaped, so a quoted name followed by a colon can only be a member; each occurs once.
     """
+    # Cut out of the real encoding: text that is put together by hand could differ from what a decoder expects.
     after_parent = common.to_json().removeprefix(f'{{"parent":{_encoded(common.parent).decode()}')
     head, description, rest = after_parent.partition('"description":')
     middle, time_left, end = rest.removeprefix('""').partition('"time_left_ms":')

@@ -159,11 +159,13 @@ def _permissions(parent: Permissions, tool: SurfaceTool) -> Permissions:
         # The intersection: otherwise a sub-agent could reach a forbidden tool through another one.
         allowed_tools=tuple(each for each in definition.tools if each in parent.allowed_tools),
         can_spawn_children=parent.can_spawn_children and depth > 0,
+        # One less at each level, so that a chain of delegations ends whatever the cards of its sub-agents allow.
         max_delegation_depth=min(depth, parent.max_delegation_depth - 1),
     )
 
 
 def _execution(parent: Execution, limits: Limits, left: RemainingBudget) -> Execution:
+    # `left.time_ms` ends with the attempt that waits for this delegation: a longer one would work for no caller.
     timeout = min(_milliseconds(limits.attempt_timeout), parent.attempt_timeout_ms, left.time_ms)
     return Execution(
         attempt_timeout_ms=timeout,

@@ -31,6 +31,7 @@ def idempotency_key(child_id: ChildId, tool_id: ToolId, arguments: str, number: 
         arguments: see `comparable`.
         number: from 1: the number of this call among the attempt's calls of the tool with these arguments.
     """
+    # The separator occurs in none of the parts, so two different calls cannot be joined to the same text.
     covered = "\x1f".join((child_id, tool_id, str(number), arguments))
     return PREFIX + sha256(covered.encode()).hexdigest()[:KEY_DIGITS]
 

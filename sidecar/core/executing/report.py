@@ -1,4 +1,9 @@
-"""The report of one child, in Markdown, for people. Source: SX-9, SX-39, SX-40."""
+"""The report of one child, in Markdown, for people.
+
+`child_reports` writes it to a file when a child settles, if the operator wants such files. Nothing reads it back.
+
+Source: SX-9, SX-39, SX-40.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -75,8 +80,10 @@ def _quoted(text: str) -> Iterator[str]:
 
 def _inline(text: str) -> str:
     """Return text of others as a code span, on one line."""
+    # A backtick would end the code span, and the rest of the text would be read as Markdown of the report.
     return f"`{_visible(text).replace('`', chr(39))}`"
 
 
 def _visible(text: str) -> str:
+    # Line breaks would end the quote, and control characters could hide text in the terminal of an operator.
     return "".join(each if each.isprintable() else " " for each in text)

@@ -44,6 +44,8 @@ def report_path(turn_id: str, pattern: str, step_idx: int) -> tuple[str, ...]:
 
 def turn_folder(turn_id: str) -> str:
     """Return the name of a turn's folder; the id itself where that is a harmless name, else an encoding of it."""
+    # `quote` leaves dots and tildes unchanged: `..` would lead to the parent folder, and a tilde begins the names
+    # below.
     encoded = quote(turn_id, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
     if not encoded or len(encoded) > LONGEST_PART or _is_reserved(encoded):
         # A tilde begins no encoded id, so this can be the folder of no other turn.

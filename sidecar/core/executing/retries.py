@@ -36,6 +36,7 @@ class RetryRules(Struct, frozen=True):
 
 def backoff_ceiling(attempt: int, rules: RetryRules) -> float:
     """Return the longest wait after `attempt` (1 for the first); the wait itself is drawn from 0 to this."""
+    # Only the ceiling: if all children waited equally long, those that failed together would also repeat together.
     return min(rules.longest_backoff, rules.first_backoff * 2.0 ** (attempt - 1))
 
 

@@ -1,4 +1,4 @@
-"""The values that a store returns."""
+"""The values that a store returns: a turn as its facts describe it, and the rows and queries of lists."""
 
 from datetime import datetime
 from enum import StrEnum, unique
@@ -35,9 +35,9 @@ class StoredDispatch(msgspec.Struct, frozen=True):
     """One dispatch.
 
     Attributes:
-        owner, epoch: who may append to it now.
-        owner_alive: its lease has not run out. True for the instance that asks, too.
-        outcomes: one per settled call, the revision that stands; in no special order.
+        owner, epoch: the sidecar that may append to the dispatch now, and the number of ownership changes.
+        owner_alive: the owner's lease has not expired. Also true if the reading sidecar is the owner.
+        outcomes: one for each settled call, in its highest revision; in no particular order.
         cancelled: places of calls that were cancelled.
     """
 
@@ -60,10 +60,10 @@ class StoredDispatch(msgspec.Struct, frozen=True):
 
 
 class StoredTurn(msgspec.Struct, frozen=True):
-    """All of one turn, in order of opening.
+    """One turn with its dispatches and children, both in order of opening.
 
     Attributes:
-        salts: of the facts that say it: a draft whose salt is among them is on record.
+        salts: of the turn's facts: a draft with one of these salts is on record.
         scores: of its calls, in the order in which they were recorded.
     """
 
@@ -95,13 +95,13 @@ class TurnRow(msgspec.Struct, frozen=True):
 
     Attributes:
         began_at: of the first dispatch; of the end if there was none.
-        slots: called, each once, in order of opening.
-        calls: how many children ran in each of `slots`.
-        failed: children closed as failed.
-        outcomes: of its calls so far, each kind once, by name.
-        definitions: ids of those that its children run, each once, by name.
-        reasons: for which its calls were not a success so far, each once, by name. Lists are filtered by these three;
-            the row of a single turn leaves them and `calls` out.
+        slots: the called slots, each once, in order of opening.
+        calls: number of children in each of `slots`.
+        failed: number of children that were closed as failed.
+        outcomes: kinds of outcomes of its calls so far, each once, sorted by name.
+        definitions: ids of the definitions that its children run, each once, sorted.
+        reasons: why calls were not successful so far, each reason once, sorted by name. `outcomes`, `definitions` and
+            `reasons` exist for the filters of lists; the row of a single turn leaves them and `calls` out.
     """
 
     turn_id: TurnId
@@ -124,10 +124,11 @@ class TurnQuery(msgspec.Struct, frozen=True):
 
     Attributes:
         since, until: only those that began at this time or later, and only those that began before.
-        outcome: only those in which a call came to it.
-        definition: only those in which a child runs it.
-        reason: only those in which a call ended for it.
-        before: only those that began before; for the next page, `began_at` and `turn_id` of the last row.
+        outcome: only turns with a call of this outcome.
+        definition: only turns with a child that runs this definition.
+        reason: only turns with a call that ended for this reason.
+        before: only turns that began before this place in the list; for the next page, `began_at` and `turn_id` of the
+            last row. Two turns may begin at the same time, so the id decides between them.
     """
 
     episode_id: EpisodeId | None = None
@@ -155,10 +156,10 @@ Row = TypeVar("Row")
 
 
 class ListPage(msgspec.Struct, Generic[Row], frozen=True):
-    """A list.
+    """One page of a list.
 
     Attributes:
-        as_of: what was appended later may be missing from it; None: everything that was acknowledged is in it.
+        as_of: facts that were appended after this time may be missing; None: the page has every acknowledged fact.
     """
 
     rows: tuple[Row, ...]

@@ -77,6 +77,7 @@ class ToolAnswer(msgspec.Struct):
 
     def take(self, tool_id: ToolId, arguments_json: str, attempt: int) -> ServiceAnswer | None:
         """Return the answer for a call; None if it is for another call, or was used in this attempt."""
+        # The same tool and the same arguments: an approval is for what the user saw, and for nothing else.
         if self.taken_in == attempt or (tool_id, digest_of(arguments_json)) != (self.tool_id, self.arguments):
             return None
         # Once per attempt: if the sub-agent repeats the call, the approval must not be used for a second effect.
@@ -111,6 +112,7 @@ def reason_to_withhold(
     """
     if named is None:
         return WithholdReason.PRINCIPAL_ABSENT
+    # An empty principal must not match an empty name: both would mean that no user was determined.
     if not principal or named != principal:
         return WithholdReason.PRINCIPAL_MISMATCH
     # Last: the user decides first, so that a question for another user is always counted as such.

@@ -62,6 +62,7 @@ def turn_of(records: Sequence[Numbered], labels: Labels) -> tuple[TurnHistory, S
     turn = TurnHistory(
         episode=EpisodeKey(EpisodeId(first.episode_id), Principal(first.principal)),
         turn_id=turn_id,
+        # The latest message: clocks of the earlier system may have differed between messages of one turn.
         ended_at=max(record.at for _, record in records),
         user_message=asked,
         narration=_narration(taken, taken.narration, records[0][0], first.turn_id),
@@ -84,6 +85,8 @@ def slot_of(record: LegacyRecord, labels: Labels) -> tuple[Slot, tuple[ImportPro
         slot = Slot(record.sub_agent_id)
         if not DEFINITION_SIDE.match(slot):
             return NO_SUB_AGENT, (ImportProblem.TAG_MALFORMED, "sub_agent_id is not the id of a sub-agent")
+        # A label that contradicts the tag makes both uncertain; the message stays in the conversation without a
+        # sub-agent.
         others = [each for each in meant if each not in {None, slot}]
         if others:
             return NO_SUB_AGENT, (
@@ -140,6 +143,7 @@ def _attributed(taken: _Taken, number: int, record: LegacyRecord, labels: Labels
 def _narration(taken: _Taken, texts: Sequence[str], number: int, turn_id: str) -> str:
     """Join the bodies, without what is component data only in combination."""
     joined = BETWEEN.join(text for text in texts if text)
+    # Checked after joining: two harmless pieces may form JSON together.
     if not holds_component_data(joined):
         return joined
     taken.findings.append(Finding(ImportProblem.MARKER_DAMAGED, number, "the whole body is component data", turn_id, 0))

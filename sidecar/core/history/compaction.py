@@ -1,6 +1,6 @@
 """When an episode must be compacted, and which turns a summary may replace. Source: PC1-FR-11, TN-15.
 
-The sidecar only reports that it is time; the orchestrator's own model writes the summary.
+The sidecar only reports, in the answer to a bind, that it is time; the orchestrator's own model writes the summary.
 """
 
 from collections.abc import Sequence
@@ -51,6 +51,7 @@ class NewSummary(Struct, frozen=True):
 
 def is_due(size: EpisodeSize, rules: CompactionRules) -> bool:
     """Return whether an episode exceeds a threshold and has turns to compact besides its recent ones."""
+    # Even above a threshold: all of its turns are recent ones, which no summary may replace.
     if size.turns <= rules.recent_turns:
         return False
     by_tokens = rules.above_tokens is not None and size.tokens > rules.above_tokens
@@ -75,6 +76,8 @@ def after_summary(turns: Sequence[TurnHistory], summary: Summary | None) -> Sequ
         for place, turn in enumerate(turns):
             if turn.turn_id == summary.up_to_turn_id:
                 return turns[place + 1 :]
+    # The summarised turn was removed, e.g. by an erasure. Without its place, the whole conversation is shown rather
+    # than less.
     return turns
 
 

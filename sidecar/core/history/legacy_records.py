@@ -86,6 +86,7 @@ def read_record(line: bytes, number: int) -> LegacyRecord | Finding:
 
 
 def _problem_with(record: LegacyRecord) -> str:
+    # Without an offset, the order of turns from several time zones would be wrong.
     if record.at.tzinfo is None:
         return "at: has no offset from UTC"
     if not record.principal:

@@ -59,6 +59,7 @@ def newest_that_fit(items: Sequence[Item], most: int, room: int, weight: Callabl
     begin, left = len(items), room
     while begin > max(0, len(items) - most):
         left -= weight(items[begin - 1])
+        # Stops at the first item that does not fit: a later, smaller one would leave a gap in the conversation.
         if left < 0:
             break
         begin -= 1
@@ -75,6 +76,7 @@ def component_ids_of(tool_input_json: str) -> tuple[str, ...]:
 
 
 def _ids_in(value: Any, depth: int) -> Iterator[str]:
+    # The JSON is a sub-agent's; deep nesting must not exhaust the stack.
     if depth == 0:
         return
     if isinstance(value, list):
@@ -90,5 +92,6 @@ def _ids_in(value: Any, depth: int) -> Iterator[str]:
 
 def _plain_ids(member: Any) -> Iterator[str]:
     for each in member if isinstance(member, list) else [member]:
+        # A boolean is an `int` in Python.
         if isinstance(each, str | int) and not isinstance(each, bool):
             yield str(each)

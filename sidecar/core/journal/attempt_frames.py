@@ -56,6 +56,7 @@ def unpacked(kept: bytes, narration: str) -> RecordedAttempt:
     except DecodeError as error:
         raise UnreadableFact(f"the frames of an attempt cannot be read: {error}") from None
     if found.version != VERSION:
+        # A newer sidecar of the deployment wrote them; guessing would replay something that never happened.
         raise UnreadableFact(f"the frames of an attempt are of version {found.version}; this sidecar reads {VERSION}")
     if found.lengths is None:
         return found.attempt

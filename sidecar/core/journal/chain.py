@@ -43,6 +43,8 @@ def link_of(stored: Stored, links: Sequence[bytes]) -> bytes:
     salt, texts = stored.salt, stored.texts
     # The same as `digest_of_texts`, without a call: this runs for each fact of each append.
     digest = stored.texts_digest or b"" if salt is None or texts is None else texts_digest(salt, texts)
+    # The links of the predecessors are covered, so no earlier fact can be altered, removed or moved without breaking
+    # the link of every later one.
     covered = (stored.turn_id, stored.by, stored.at, stored.body, digest, tuple(links))
     return sha256(b"fact\x1f" + msgspec.msgpack.encode(covered)).digest()
 

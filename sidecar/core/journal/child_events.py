@@ -104,8 +104,10 @@ class ChildReading:
             about: the known state of the child.
         """
         form = FORMS[mark.what]
+        # Erased values leave what follows from the child itself, e.g. its slot.
         details = form.around(about) if values is None else details_of(form, values, about)
         summary = ERASED if values is None and form.fields else form.summary(details, about)
+        # The first of the actors is empty: most events have the usual actor, which is not stored.
         actor = ACTORS[mark.actor] or form.actor
         event = self._event(form.name, at + mark.after * MICROSECOND, actor, summary, details)
         # After the event is derived: an event describes the child before it, e.g. the number of the attempt that
@@ -118,6 +120,7 @@ class ChildReading:
 
     def asks(self, values: Values) -> None:
         """Set the question; `values` of the mark `SUSPENDED`."""
+        # The receipt and the state follow the values that events show (`ASKED`); no event ever shows them.
         kind, text, about_json, answerer, expires_at, receipt, self.state = values
         until = datetime.fromisoformat(expires_at)
         self.question = Question(QuestionKind(kind), text, about_json, Answerer(answerer), until, receipt)

@@ -1,6 +1,8 @@
 """The state of one dispatch after its facts: its record, its request, and the outcomes of its calls.
 
 The routing decision of a turn is derived from its dispatches, its claims, and values of its end.
+
+Part of `turn_projection`, which a restore and every read of a turn use.
 """
 
 from collections.abc import Iterator, Mapping
@@ -94,6 +96,8 @@ def routing_of(
     """
     rest = body.routing
     routed = {(each.dispatch_id, each.place): each for each in rest.calls}
+    # In the order of the end and not of the facts: the sidecar that ended the turn had accepted the dispatches in this
+    # order, and concurrent openings may be recorded in another one.
     known = [dispatches[each] for each in dict.fromkeys(call.dispatch_id for call in rest.calls)]
     calls = [call for dispatch in known for call in _routed(dispatch, routed, at)]
     intents = [each.opened.intents for each in known]
@@ -110,6 +114,7 @@ def routing_of(
         fan_out_cap=claims.fan_out_cap,
         cap=worst([each.opened.cap for each in known]),
         cohort=cohort_of(claims),
+        # Empty if it equals that of the first dispatch; see `Routing`.
         binding_digest=rest.binding_digest or next(iter(digests), ""),
         bound_at=claims.bound_at,
         ended_at=at,
@@ -146,6 +151,7 @@ def _routed(
 
 
 def _usage(read: int, written: int, cached: int | None = None, cost: int | None = None) -> Usage:
+    # -1 is written if a cost follows and no cached tokens were reported; see `Settlement.tokens`.
     return Usage(read, written, None if cached == -1 else cached, cost)
 
 

@@ -1,6 +1,8 @@
 """Facts as bytes: MessagePack without field names, each part after the number of its format version.
 
 An unknown version, kind, event or field is refused: skipping a fact would change the state of the turn.
+
+Databases store these bytes, and links are computed over them, so the same fact must always give the same bytes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -72,6 +74,7 @@ def texts_of(stored: Stored, texts: Readers[Texts] = TEXTS) -> Texts:
 
 def erased(stored: Stored, under: str | None = None) -> Stored:
     """Return a fact without its texts and their salt, and with the id of the marker; its link does not change."""
+    # Erased before, under an earlier marker, which stays: the second erasure has nothing to add.
     if stored.texts is None:
         return stored
     digest = digest_of_texts(stored)

@@ -1,4 +1,7 @@
-"""The stages of a fact: drafted, linked, stored."""
+"""The stages of a fact: drafted, linked, stored.
+
+An operation drafts a fact, the journal links it to the fact before it in its turn, and the store confirms it.
+"""
 
 from datetime import datetime
 
@@ -42,6 +45,7 @@ class Draft(msgspec.Struct, frozen=True):
     at: datetime
     body: Body
     texts: Texts
+    # Identifies the draft, and keeps erased texts from being guessed by their digest. Erased together with them.
     salt: bytes = b""
     frames: tuple[AttemptFrames, ...] = ()
 

@@ -2,7 +2,10 @@
 
 A fact has a *body* and *texts*. The rules and indexes read only the body. The texts are what a user, a model or a
 sub-agent wrote, and what names the user. Erasing texts changes no decision. Values that the rest of the record
-implies are in neither: `reading` derives them.
+implies are stored in neither part: `turn_projection` derives them.
+
+Each docstring says what must not happen before the fact is durable. That order is the reason for most awaits in
+`operations/turn`: a crash between the fact and the action must leave the fact, never the action alone.
 """
 
 from sidecar.core.dispatching.cap import CapBehaviour
@@ -59,17 +62,18 @@ class Progress(Part, frozen=True):
 
 
 class Settlement(Part, frozen=True):
-    """The outcome of one call, without its texts.
+    """The outcome of one call, without its texts. A call has at most two: see `revision`.
 
     Attributes:
         place: index of the call in its dispatch.
         after: microseconds from the fact's time.
         revision: 0; or 1 for the outcome that the parent got because revision 0 could not be confirmed in time.
-        ran: it has a child, the one at the call's step.
+        ran: the call has a child, which is the child at the call's step.
         slot: of a call without a child; None for an unknown tool.
-        took: microseconds; None if it was never run.
-        tokens: input, output and cached input tokens (-1: providers reported no cached ones, and the cost follows), and
-            the cost in units of `money` if it is known; None if no tokens were reported.
+        took: duration in microseconds; None if the call never ran.
+        tokens: input, output and cached input tokens, then the cost in units of `money`. The cost is omitted if it is
+            unknown; then cached tokens are omitted, too, if providers reported none. Before a cost, -1 means that
+            cached tokens were not reported. None if no tokens were reported.
     """
 
     place: int
@@ -85,7 +89,11 @@ class Settlement(Part, frozen=True):
 
 
 class Routed(Part, frozen=True):
-    """The part of the routing decision about one call that no other fact has; microseconds before the turn ended."""
+    """The part of the routing decision about one call that no other fact has.
+
+    Attributes:
+        settled, started: microseconds from the end of the turn, so negative for an earlier time.
+    """
 
     dispatch_id: DispatchId
     place: int
@@ -116,14 +124,16 @@ class Routing(Part, frozen=True):
 
 
 class DispatchOpened(Part, frozen=True, tag=1):
-    """A dispatch exists, with the children that start at once. Before any of them starts.
+    """A dispatch exists, with the children that start immediately. Written before any of them starts.
 
     Attributes:
-        claims: what the turn was bound to, without the user; None if the facts before say the same.
+        claims: the claims of the turn's surface token, without those that name the user; None if an earlier fact of the
+            turn has the same claims.
+        asked: the request without its texts.
         first_step: emission index of the first call.
-        places: free under the cap when it was accepted.
+        places: number of free places under the fan-out cap when the dispatch was accepted.
         settle_after: microseconds from the fact's time; every call is stopped by then.
-        cap: None: within.
+        cap: how the calls relate to the fan-out cap; None: all of them were within it.
     """
 
     dispatch_id: DispatchId
@@ -138,7 +148,9 @@ class DispatchOpened(Part, frozen=True, tag=1):
 
 
 class ChildrenOpened(Part, frozen=True, tag=2):
-    """Children that start later: because of `max_parallel`, or because a child delegates. Written before they start.
+    """Children that start later than their dispatch: after others in a queue, or because a child delegates to them.
+
+    Written before they start.
 
     Attributes:
         progress: of the delegating child.
@@ -150,7 +162,10 @@ class ChildrenOpened(Part, frozen=True, tag=2):
 
 
 class AttemptRepeated(Part, frozen=True, tag=3):
-    """Another attempt of a child. Written before the attempt starts, so that a takeover counts it."""
+    """Another attempt of a child. Written before the attempt starts, so that a takeover counts it.
+
+    Without that order, a sidecar that takes over could make more attempts than the contract allows.
+    """
 
     dispatch_id: DispatchId
     progress: tuple[Progress, ...]
@@ -183,7 +198,7 @@ class CallsSettled(Part, frozen=True, tag=6):
 
 
 class DelegationSettled(Part, frozen=True, tag=7):
-    """A delegated child is done, joined and closed. Written before the waiting child gets the result."""
+    """A delegated child has ended, is integrated and closed. Written before the waiting child gets the result."""
 
     dispatch_id: DispatchId
     progress: tuple[Progress, ...]
@@ -241,9 +256,9 @@ class QuestionAnswered(Part, frozen=True, tag=11):
 
 
 class ScoreRecorded(Part, frozen=True, tag=12):
-    """A score of a call that has its outcome. Before `RecordScore` returns. It may follow the end of a turn.
+    """A score of a call that has its outcome. Written before `RecordScore` returns. May follow the end of a turn.
 
-    Its explanation is the one value of its texts, so that it can be erased.
+    The explanation of the score is the only value of the fact's texts, so that it can be erased.
 
     Attributes:
         place: index of the call in its dispatch.

@@ -1,6 +1,7 @@
-"""The state of a turn after its facts: everything that the rules need to decide about the next fact. Immutable.
+"""Heads: the state of a turn after its facts, with everything that the rules need to decide about the next fact.
 
-The head of a turn is derived from bodies alone, so an erasure of texts does not change it.
+A head is immutable. It is derived from bodies alone, so an erasure of texts does not change it. A sidecar keeps the
+heads of the turns that it appends to in memory; a database compares only their versions.
 """
 
 from collections.abc import Mapping
@@ -51,6 +52,7 @@ class DispatchHead(msgspec.Struct, frozen=True, array_like=True):
     first_step: int
     calls: int
     link: bytes
+    # One set of places for each revision of an outcome.
     settled: tuple[int, ...] = (0, 0)
     cancelled: int = 0
 
@@ -114,6 +116,7 @@ def progress_of(body: Body) -> tuple[Progress, ...]:
 def named_steps(head: TurnHead, body: CallsSettled) -> list[int]:
     """Return the steps of children that a fact concerns without having events of them: their calls settle."""
     named: list[int] = []
+    # The rule that refuses the fact names the reason; here, an unknown dispatch has no children to link to.
     if body.dispatch_id not in head.dispatches:
         return named
     first, seen = head.dispatches[body.dispatch_id].first_step, set[int]()
@@ -123,6 +126,7 @@ def named_steps(head: TurnHead, body: CallsSettled) -> list[int]:
     for each in body.calls:
         step = first + each.place
         if each.ran and step not in seen:
+            # Two revisions of one call may be in one fact; the child needs one link.
             seen.add(step)
             named.append(step)
     return named
@@ -139,6 +143,7 @@ def links_of(head: TurnHead, body: Body) -> tuple[bytes, ...]:
     links = [head.chain] if isinstance(body, TurnEnded) else []
     for step in steps:
         child = head.children.get(step)
+        # An unknown child gives no link instead of an error: the rules refuse the fact, and with a better reason.
         if child is not None:
             links.append(child.link)
     # A fact without children, e.g. a cancellation, links to the fact that made its sidecar the owner. After a takeover

@@ -112,10 +112,12 @@ def erasure_of(
     facts = tuple(
         # The digest is computed before the texts are gone: afterwards, the link could not be verified.
         ErasedFact(turn_id, version, stored.link, digest_of_texts(stored))
+        # In a fixed order: the root is over the links in this order, and the verifier computes it again.
         for turn_id, of_turn in sorted(turns.items())
         for version, stored in enumerate(of_turn, 1)
         if stored.texts is not None
     )
+    # A marker about nothing would be written again and again by an erasure that is repeated.
     if not facts:
         return None
     marker = TextsErased(marker_id, partition, len(facts), root_over(fact.link for fact in facts), at)

@@ -1,7 +1,9 @@
-"""The events of a child in facts: a code and a time for the rules, and the values that cannot be derived.
+"""Marks: how facts store the events of a child.
 
-Name, actor, summary and details of an event are derived from these and from earlier facts of its child. One table,
-`FORMS`, works in both directions: it derives an event, and it finds the mark of an event.
+A mark is a code and a time, which the rules of the journal read. Beside it, the texts of the fact hold the values of
+the event that cannot be derived. Name, actor, summary and details of an event follow from its mark, its values and
+earlier facts of its child. The table `FORMS` works in both directions: it derives an event from a mark, and it finds
+the mark of an event.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +34,7 @@ ACTORS: Final = ("", events.SIDECAR, events.PARENT, events.OPERATOR, events.SUB_
 
 @unique
 class What(IntEnum):
-    """The kind of a child's event. A number is never reused for another kind."""
+    """The kind of a child's event. A number is never reused for another kind: stored facts contain it."""
 
     CREATED = 1
     STARTED = 2
@@ -56,6 +58,7 @@ class What(IntEnum):
     EFFECT_SETTLED = 20
 
 
+# Unknown fields are refused: a fact of a newer version that is read without one of its fields would be another fact.
 class Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One event of a child, without its values.
 
@@ -112,6 +115,8 @@ class Form(msgspec.Struct, frozen=True):
 def details_of(form: Form, values: Values, about: About) -> dict[str, Any]:
     """Return the details of an event, in the order in which they are written."""
     stored = values or form.derived(about)
+    # Not strict: trailing None values are not stored, and an older fact has fewer values than its form has fields by
+    # now.
     told = zip(form.fields, stored, strict=False)
     return form.around(about) | {name: value for name, value in told if value is not None}
 
@@ -129,6 +134,8 @@ def _place(details: Mapping[str, Any]) -> str:
 
 
 def _failed(details: Mapping[str, Any], about: About) -> str:
+    # Another sidecar wrote this event for a dead one: the usual text would name a cause inside the child, which is
+    # unknown.
     if details.get("detail") == SIDECAR_LOST:
         return "failed: its sidecar is gone"
     return f"failed: {details['cause']}{', ' + _place(details) if 'target' in details else ''}"
@@ -163,6 +170,7 @@ FORMS: Final[Mapping[What, Form]] = MappingProxyType(
             events.SIDECAR,
             ("outcome", "components", "data_unavailable", *TOKENS),
             lambda details, about: f"{details['outcome']}, waits for the parent",
+            # The outcome in the same fact has these values. Storing them twice would make each settled call larger.
             derived=lambda about: about.settled,
         ),
         What.FAILED: Form(events.FAILED, events.SIDECAR, ("cause", "detail", *FAULT, *TOKENS), _failed),
@@ -211,6 +219,7 @@ FORMS: Final[Mapping[What, Form]] = MappingProxyType(
             events.SUB_AGENT,
             ("child_id", "sub_agent_id", "step_idx"),
             lambda details, about: f"delegated to {details['sub_agent_id']}",
+            # The same fact opens the delegated child and therefore has its id, slot and step.
             derived=lambda about: about.delegated,
         ),
         What.DELEGATION_REFUSED: Form(

@@ -1,4 +1,7 @@
-"""The state of a turn after its facts, from their bodies alone, as a writer needs it."""
+"""The state of a turn after its facts, from their bodies alone, as the writer of the journal needs it.
+
+The writer keeps this state for recent turns, so that it can decide on an append without reading the turn again.
+"""
 
 from collections.abc import Iterable
 from datetime import UTC, date
@@ -58,12 +61,15 @@ class RecordedState:
         """Add an accepted fact, with the resulting `head`."""
         draft, self.head = fact.draft, head
         if draft.salt:
+            # With the salts a repeated draft is recognised before any rule is applied: after a lost answer, the same
+            # append must succeed even if its dispatch has another owner by now.
             self.salts.add(draft.salt)
         if self.day is None:
             self.day = draft.at.astimezone(UTC).date()
         body = draft.body
         if isinstance(body, CallsSettled):
             for each in body.calls if not self._called else ():
+                # A call of an unknown tool has neither: a turn with only such calls reached no sub-agent.
                 self._called = self._called or each.ran or each.slot is not None
         elif isinstance(body, DispatchOpened | TurnEnded):
             if body.claims is not None:

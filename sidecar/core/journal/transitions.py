@@ -1,4 +1,8 @@
-"""The checks and changes of heads that the rules of several kinds of facts share."""
+"""The checks and changes of heads that the rules of several kinds of facts share.
+
+`rules.py` applies them to each new fact. A broken rule raises `JournalCorrupt`, which `rules.decide` returns to the
+appending sidecar as a refusal. Verification applies the same rules to stored facts.
+"""
 
 from collections.abc import Mapping, Set
 from types import MappingProxyType
@@ -49,6 +53,8 @@ POSSIBLE: Final[Mapping[ExecutionState, Set[What]]] = MappingProxyType(
 STILL_RUNNING: Final = frozenset({ExecutionState.RUNNING})
 WORK_OVER: Final = frozenset({ExecutionState.WAITING_FOR_MERGE, ExecutionState.FAILED})
 CLOSED: Final = frozenset({ExecutionState.CLOSED})
+# Revision 0 is the outcome; revision 1 replaces it if its append was not confirmed in time and the parent was told a
+# failure instead. With one revision only, that failure could not be recorded, and its client would retry for ever.
 MOST_REVISIONS: Final = 2
 
 
@@ -63,6 +69,7 @@ def dispatch_of(head: TurnHead, dispatch_id: DispatchId) -> DispatchHead:
 def owned(head: TurnHead, dispatch_id: DispatchId, fact: Fact) -> DispatchHead:
     """Return a dispatch that belongs to the appending sidecar. Raises `JournalCorrupt`."""
     dispatch = dispatch_of(head, dispatch_id)
+    # A process that was suspended beyond its lease does not know that it lost the dispatch. This check stops it.
     if dispatch.owner != fact.draft.by:
         raise JournalCorrupt(Reason.NOT_OWNER, dispatch_id)
     return dispatch
@@ -99,6 +106,7 @@ def bound(head: TurnHead, body: DispatchOpened | TurnEnded) -> TurnHead:
 def refuse_over(dispatch: DispatchHead, step: int) -> None:
     """Raise `JournalCorrupt` if the call at a step has its outcome or was cancelled."""
     place = dispatch.place_of(step)
+    # A sidecar that takes a dispatch over must not run a call that its parent knows to have ended or to be cancelled.
     if place is not None and (dispatch.settled[0] | dispatch.settled[1] | dispatch.cancelled) >> place & 1:
         raise JournalCorrupt(Reason.CALL_OVER, f"step {step}")
 
@@ -123,6 +131,8 @@ def with_dispatch(head: TurnHead, dispatch_id: DispatchId, dispatch: DispatchHea
 
 def with_steps(head: TurnHead, steps: int) -> TurnHead:
     """Return the head with more steps used or reserved. Raises `JournalCorrupt` if one of them already is."""
+    # Two sidecars may open a dispatch in the same turn at the same moment. Both number their calls from the same step,
+    # and the record accepts one of them.
     twice = head.steps & steps
     if twice:
         raise JournalCorrupt(Reason.STEP_RESERVED, f"step {(twice & -twice).bit_length() - 1}")
@@ -134,8 +144,10 @@ def with_outcome(head: TurnHead, body: CallsSettled, dispatch: DispatchHead, set
     if not 0 <= settled.place < dispatch.calls or not 0 <= settled.revision < MOST_REVISIONS:
         raise JournalCorrupt(Reason.UNKNOWN_CALL, f"place {settled.place}, revision {settled.revision}")
     before = dispatch.settled[settled.revision]
+    # The same draft was recognised by its link before; this is another outcome of the same call.
     if before >> settled.place & 1:
         raise JournalCorrupt(Reason.ON_RECORD, f"place {settled.place}, revision {settled.revision}")
+    # An outcome of a child that is not on record would never be closed.
     if settled.ran:
         _named(head, dispatch.first_step + settled.place, body.dispatch_id)
     now = before | 1 << settled.place
@@ -208,6 +220,7 @@ def _progressed(
         if mark.what not in POSSIBLE[state]:
             raise JournalCorrupt(Reason.ILLEGAL_STATE, f"{mark.what.name} of {child.child_id}, which is {state}")
         state = STATE_AFTER.get(mark.what, state)
+    # Each kind of fact leaves its children in certain states: an outcome, for example, must end the work.
     if state not in ends:
         raise JournalCorrupt(Reason.ILLEGAL_STATE, f"{child.child_id} is left {state}")
     # The opening of a child implies its first attempt, which has no event yet: hence `max(1, …)`. The count may never

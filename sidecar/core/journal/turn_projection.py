@@ -1,6 +1,8 @@
-"""Derives the records of `core/executing` from the facts of a turn: rows, events, outcomes, the end, in one order.
+"""Derives readable records from the facts of one turn: rows, events, outcomes and the end, in one order.
 
-Records of earlier facts never change when another fact arrives: each fact appends records.
+Every reader of the record uses this module: restores and takeovers, `ListTurns`, `WatchEvents` and replays. Records of
+earlier facts never change when another fact arrives; each fact only appends records. A watcher can therefore continue
+after any record. The types of the records are in `core/executing`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -92,14 +94,18 @@ class TurnProjection:
 
     def _bind(self, claims: BareClaims | None, user: UserTexts | None) -> SurfaceClaims:
         if claims is not None:
+            # The newest claims replace earlier ones: a turn that was bound again must be read as it was bound last, or
+            # its end would differ from the end that its sidecar reported.
             self.claims = named(UnnamedClaims(claims, user or UserTexts()), self.turn_id)
         if self.claims is None:
+            # The rules refuse such a turn; it can only come from a record that was changed by hand.
             raise LookupError(f"no fact of turn {self.turn_id} says what it was bound to")
         return self.claims
 
     def _opened(self, draft: Draft, body: facts.DispatchOpened) -> DispatchOpened:
         claims = self._bind(body.claims, draft.texts.user)
         request = request_of(body.dispatch_id, body.asked, draft.texts.request or RequestTexts(), draft.texts.values)
+        # Derived, not stored: the fingerprint of a repeated request is compared with that of this text.
         request_json = request.to_json()
         opened = DispatchOpened(
             turn_id=self.turn_id,
@@ -122,6 +128,7 @@ class TurnProjection:
         return opened
 
     def _children(self, draft: Draft, dispatch_id: DispatchId, starts: Sequence[ChildStart]) -> Iterator[Record]:
+        # After an erasure the children still exist, with empty texts.
         texts = draft.texts.contracts or (NO_CONTRACT_TEXTS,) * len(starts)
         for start, said in zip(starts, texts, strict=True):
             child = self._child(self.dispatches[dispatch_id], start, said, draft.at)
@@ -161,6 +168,8 @@ class TurnProjection:
         """Derive the events of the children that a fact concerns, child after child."""
         values: Iterator[Values] = iter(draft.texts.values)
         for each in progress_of(draft.body):
+            # All children share the iterator: the values of a fact are stored in the order of its marks, child after
+            # child.
             yield from self._events(each, draft, values, _delegated(each, starts), NO_VALUES)
 
     def _events(
@@ -186,6 +195,7 @@ class TurnProjection:
         for call in body.calls:
             outcome = outcomes[call.place, call.revision]
             if call.outcome is Outcome.SUSPENDED and call.ran:
+                # The question is a value of the child's event, so that it is erased with the texts of the event.
                 outcome = msgspec.structs.replace(outcome, question=self.children[first + call.place].question)
             dispatch.keep(call, outcome)
             at = draft.at + call.after * MICROSECOND

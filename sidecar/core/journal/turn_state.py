@@ -1,4 +1,8 @@
-"""One turn after its facts: what the rules need, and what readers get."""
+"""One turn after its facts, for readers: the state that the rules need, and the records derived from the facts.
+
+All readers of a whole turn use this: a restore, the operators' views, a replay. `standing` is the smaller state
+for the writer.
+"""
 
 from collections.abc import Iterable, Set
 
@@ -16,10 +20,10 @@ from sidecar.core.journal.turn_projection import TurnProjection
 
 
 class TurnState(RecordedState):
-    """A turn with all that its facts say.
+    """A turn with all values that follow from its facts.
 
     Attributes:
-        reading: what the facts say.
+        reading: derives the records.
         ended, routing: None while the turn is open.
     """
 
@@ -31,7 +35,7 @@ class TurnState(RecordedState):
         self.routing: RoutingRecord | None = None
 
     def read(self, facts: Iterable[Stored]) -> list[Record]:
-        """Take recorded facts; returns their records. Raises `UnreadableFact`."""
+        """Add recorded facts; return their records. Raises `UnreadableFact`."""
         records: list[Record] = []
         for stored in facts:
             draft = draft_of(stored)
@@ -45,7 +49,7 @@ class TurnState(RecordedState):
         return records
 
     def take(self, fact: Fact, head: TurnHead) -> list[Record]:
-        """Take an accepted fact after which the turn is at `head`; returns its records."""
+        """Add an accepted fact, after which the state of the turn is `head`; return its records."""
         records = self.reading.take(fact.draft)
         self.move(fact, head)
         for record in records:
@@ -56,7 +60,7 @@ class TurnState(RecordedState):
         return records
 
     def stored(self, living: Set[InstanceId]) -> StoredTurn | None:
-        """Return all of the turn; None before its first fact.
+        """Return the turn in its present state; None before its first fact.
 
         Args:
             living: instances that may be alive.
@@ -67,6 +71,7 @@ class TurnState(RecordedState):
         for dispatch_id, dispatch in self.reading.dispatches.items():
             head = self.head.dispatches[dispatch_id]
             outcomes = tuple(each.outcome for each in dispatch.standing())
+            # From the head: a cancellation is only a mark on the dispatch and adds no record.
             places = frozenset(place for place in range(head.calls) if head.cancelled >> place & 1)
             alive = head.owner in living
             dispatches.append(StoredDispatch(dispatch.opened, head.owner, head.epoch, alive, outcomes, places))
@@ -76,7 +81,7 @@ class TurnState(RecordedState):
 
 
 def state_of(turn_id: TurnId, facts: Iterable[Stored]) -> TurnState:
-    """Return a turn after facts that are on record. Raises `UnreadableFact`."""
+    """Return a turn after the recorded facts. Raises `UnreadableFact`."""
     state = TurnState(turn_id)
     state.read(facts)
     return state

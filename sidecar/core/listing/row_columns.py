@@ -1,6 +1,7 @@
 """The columns of a turn's row in databases, in order.
 
-Lists are JSON text; times are in a form that the database compares.
+SQLite and PostgreSQL both write and read rows with this. Lists are JSON text; times are in a form that the database
+compares.
 """
 
 from collections.abc import Callable
@@ -32,6 +33,7 @@ def columns_of(turn_id: TurnId, row: TurnRow | None, time: Callable[[datetime], 
         time: converts a time to the database's form.
         never: any time, for an omitted turn.
     """
+    # A row is written nevertheless: its version tells the projector that the turn is up to date.
     if row is None:
         return (turn_id, "", "", "", never, None, "[]", 0, 0, "[]", "[]", "[]", "[]")
     slots, *labels = [

@@ -79,6 +79,7 @@ class TurnLineBuilder:
     def copy(self) -> "TurnLineBuilder":
         """Return a copy of this state."""
         other = copy(self)
+        # Deep enough: the copy is changed by the pass, and the original stays valid if the pass fails.
         other.slots, other.accepted, other.failed = dict(self.slots), set(self.accepted), set(self.failed)
         other.outcomes, other.definitions = dict(self.outcomes), set(self.definitions)
         return other
@@ -92,6 +93,7 @@ class TurnLineBuilder:
             user = texts_of(stored).user
             self._of = body.claims.episode_id, Principal("" if user is None else user.principal)
         if isinstance(body, DispatchOpened):
+            # Two dispatches of one turn may be recorded in another order than they began.
             self._began_at = stored.at if self._began_at is None else min(self._began_at, stored.at)
         if isinstance(body, DispatchOpened | ChildrenOpened):
             self.slots |= {start.step: start.slot for start in body.children}
@@ -99,12 +101,14 @@ class TurnLineBuilder:
         if isinstance(body, CallsSettled):
             for call in body.calls:
                 known = self.outcomes.get((body.dispatch_id, call.place))
+                # Facts of both revisions may arrive in either order; the higher revision is the outcome.
                 if known is None or call.revision >= known[0]:
                     self.outcomes[body.dispatch_id, call.place] = call.revision, call.outcome, call.reason
         for progress in progress_of(body):
             for mark in progress.marks:
                 if mark.what is What.ACCEPTED:
                     self.accepted.add(progress.step)
+                # A close without an acceptance before it: the child counts as failed.
                 elif mark.what is What.CLOSED and progress.step not in self.accepted:
                     self.failed.add(progress.step)
         if isinstance(body, TurnEnded):

@@ -50,5 +50,6 @@ def _fits(pattern: str, subject: str) -> bool:
         return True
     if not pattern.startswith("*@"):
         return pattern == subject
+    # The first `@` divides: `a@evil@good.example` must not count as a subject of `good.example`.
     name, _, domain = subject.partition("@")
     return bool(name) and domain == pattern[2:]

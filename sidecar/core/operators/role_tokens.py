@@ -120,7 +120,9 @@ class RoleTokens:
         if claims is None:
             raise invalid("malformed", "it is no role token; mint one with `sidecar token mint`")
         signed = _signed(f"{VERSION}.{parts[1]}")
+        # Both in one read: `accept` may replace the keys and their limits at any time, and they belong together.
         judge, limits = self._accepted
+        # The claims are parsed before, because the key's id is one of them; nothing else of them is used until here.
         if judge.judge(claims.kid, signed, parts[2]) is not Verification.FITS:
             raise invalid("signature", "it is not signed by a key that this sidecar accepts (operators.keys)")
         self._check(claims, now, limits.get(claims.kid))
@@ -132,6 +134,7 @@ class RoleTokens:
             raise invalid("audience", "it is for another deployment; mint one for this one")
         if not 0 < claims.exp - claims.nbf <= LONGEST_LIFE.total_seconds() or not SUBJECT.match(claims.sub):
             raise invalid("malformed", "it lives longer than an hour, or names no valid subject; mint another one")
+        # Only the begin is lenient. A lenient expiry would lengthen the life of a stolen token.
         if now + SKEW < _moment(claims.nbf):
             raise invalid("not_yet_valid", "it is not valid yet; compare the clocks")
         if now >= _moment(claims.exp):
@@ -143,6 +146,7 @@ class RoleTokens:
 
 def _claims(text: str) -> RoleClaims | None:
     try:
+        # `from_base64url` refuses other spellings, so one token has one text.
         claims = from_json(from_base64url(text), RoleClaims)
         _moment(claims.nbf), _moment(claims.exp)
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,7 @@
-"""Compares the joined result of a replay with the result that the parent received."""
+"""Compares the joined result of a replay with the result that the parent received.
+
+The last part of a replay: it tells whether the code of today makes the same result from the recorded inputs.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -31,6 +34,7 @@ def compared(
         before = sorted(told.get(dispatch_id, ()), key=lambda outcome: outcome.emission_index)
         known = {outcome.call_id: outcome for outcome in before}
         order, now = [each.call_id for each in before], [each.call_id for each in joined if each.call_id in known]
+        # Reported first: with another order, the differences of single calls are mostly a consequence.
         if order != now:
             differences.append(f"{dispatch_id}: the order was {', '.join(order)}; it is now {', '.join(now)}")
         for outcome in joined:
@@ -46,6 +50,7 @@ def compared(
 def _note(told: CallOutcome | None) -> str:
     if told is None:
         return "not compared: no outcome is on record"
+    # The replay has a store that works and no other turns, so it cannot reproduce these failures.
     if told.reason in NOT_OF_THE_DISPATCH:
         why = "because a store or a process failed, or a budget was used up"
         return f"not compared: the parent was told {told.reason}, {why}"
@@ -66,6 +71,7 @@ def _differences(told: CallOutcome, now: CallOutcome) -> Iterator[str]:
         ("outcome", told.outcome.value, now.outcome.value),
         ("reason", _named(told.reason), _named(now.reason)),
         ("attempts", told.attempts, now.attempts),
+        # Prices may have changed since, so only tokens are compared.
         ("usage", _tokens(told.usage), _tokens(now.usage)),
         ("question", told.question and told.question.digest, now.question and now.question.digest),
     ):

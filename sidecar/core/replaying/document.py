@@ -1,4 +1,8 @@
-"""Everything that a replay of one turn needs, as one JSON document, so that it can be replayed elsewhere and later."""
+"""Everything that a replay of one turn needs, as one JSON document, so that it can be replayed elsewhere and later.
+
+`ExportReplay` writes it and `sidecar replay` reads it. It contains texts of the user, so it needs the same care as
+the record.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -59,6 +63,7 @@ def document_of(turn: StoredTurn, attempts: tuple[AttemptRecorded, ...]) -> Repl
     """Return the document of a recorded turn."""
     dispatches = tuple(each.opened for each in turn.dispatches)
     told = {each.opened.dispatch_id: tuple(each.outcomes) for each in turn.dispatches}
+    # Delegated children are not replayed: the recording of the delegating child has their results.
     children = tuple(each.opened for each in turn.children if each.opened.parent_child_id is None)
     return ReplayDocument(turn.turn_id, dispatches, children, attempts, told)
 
@@ -85,6 +90,7 @@ def recorded_of(document: ReplayDocument) -> Recorded:
         raise CannotReplay(f"turn {document.turn_id} called no sub-agent: there is nothing to replay")
     numbered: dict[str, dict[int, AttemptRecorded]] = {}
     for attempt in document.attempts:
+        # By number: a takeover records the attempts of a child in several facts.
         numbered.setdefault(attempt.child_id, {})[attempt.number] = attempt
     return {
         (child.dispatch_id, child.call_id): _attempts_of(child, numbered.get(child.child_id, {}))
@@ -114,6 +120,7 @@ def _attempts_of(child: ChildOpened, recorded: Mapping[int, AttemptRecorded]) ->
             raise CannotReplay(f"{where}, attempt {number}: {error}") from None
         if attempt.incomplete:
             raise CannotReplay(f"{where}, attempt {number}: the recording was cut: {attempt.incomplete}")
+        # A breaker or a budget depends on all calls of that time, which the document does not contain.
         if attempt.refused:
             raise CannotReplay(
                 f"{where}: no further attempt was made because of the {attempt.refused.replace('_', ' ')}, which "

@@ -199,6 +199,7 @@ def attempt_to_json(attempt: RecordedAttempt) -> str:
 def attempt_from_json(text: str) -> RecordedAttempt:
     """Read the stored form. Raises `ValueError` if it is damaged or of another version."""
     try:
+        # The version first: a newer form would otherwise give a decoding error about some field.
         found = from_json(text, _Version).version
         if found != VERSION:
             raise ValueError(f"its frames are of version {found}; this sidecar reads version {VERSION}")

@@ -76,6 +76,7 @@ def begin(rollout: SlotRollout, digest: Digest, window: timedelta, by: Actor) ->
             metadata={} if facts.state is LifecycleState.DEV else {REMEDY: Remedy.ROLL_BACK},
         )
     alive = (LifecycleState.TEST, LifecycleState.PROMOTE)
+    # All contents of an id share one entry in the configuration, which the decommission removes.
     others = [each.digest for each in rollout.of_id(name) if each.digest != digest and each.state in alive]
     refuse_unless(not others, f"{name} has another digest that is not rolled back: {', '.join(others)}")
     record = Decommission(began_at=by.at, due_at=by.at + window, by=by.actor, reason=by.reason)
@@ -156,6 +157,8 @@ def window_passed(
     by = Actor(
         actor=WATCH,
         reason="the window has passed",
+        # The same for every sidecar: the store keeps one event for each id, so the audit gets one row and not one for
+        # each.
         request_id=f"decommission-overdue {facts.digest} {record.due_at.timestamp():.0f}",
         at=at,
     )
@@ -182,6 +185,7 @@ def _refuse_step(facts: DefinitionFacts, record: Decommission, taking: StepCompl
     )
     refuse_unless(step is CleanupStep.MODULES or taking.code is None, "only step 3 states whether the code is deleted")
     deleted = record.code_gone and taking.code is CodeStatus.DEPRECATED
+    # The record must not claim code that an undo would need and that no longer exists.
     refuse_unless(not deleted, f"the code of {name} is deleted already; it cannot be deprecated any more")
     vouched = step not in ON_THEIR_WORD or bool(taking.confirmed.strip())
     refuse_unless(vouched, f"the sidecar cannot check step {step.label}: confirm in words what was checked, and where")
@@ -201,6 +205,7 @@ def _recorded(
     detail: str,
 ) -> Change:
     """Return the change with its one audit event, which carries the fields of PF1-FR-10. Source: PF1-D-43, TN-87."""
+    # After an undo the definition must count as not being decommissioned: it can be revised, and begun again.
     began_at = None if record is None else record.began_at
     after = msgspec.structs.replace(facts, decommission=record, decommission_began_at=began_at)
     mark = DecommissionMark(

@@ -139,6 +139,7 @@ class Decommission(msgspec.Struct, frozen=True, kw_only=True):
 
         It is not complete while modules exist, even if they are marked deprecated.
         """
+        # Deprecated modules still exist, so a decommission with them is not complete, whatever its steps say.
         if self.next_step is not None or not self.code_gone:
             return None
         return max(each.at for each in self.steps)

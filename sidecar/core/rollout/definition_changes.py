@@ -157,6 +157,7 @@ def _served_at_once(before: SlotRollout, change: Change, card: Card, by: Actor) 
     rollout = change.rollout
     facts = rollout.definitions.get(card.digest)
     empty = all(each.state is LifecycleState.DEV for each in rollout.definitions.values())
+    # A slot in which any definition was ever promoted is left to its operators, even if no definition serves now.
     if facts is None or facts.flag is not None or not empty:
         return change
     serving = msgspec.structs.replace(
@@ -185,6 +186,7 @@ def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: Actor
         flag=flag,
         flags=flags,
         flag_dropped=dropped,
+        # Each override was granted for the former content; the gates must judge the new one.
         overrides=(),
     )
     # An earlier confirmation concerned another flag or another vertical; it does not count for the new pair.
@@ -196,6 +198,7 @@ def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: Actor
         for digest, each in rollout.definitions.items()
         if digest != known.digest
     }
+    # In the same write: between two writes, the slot would have an active definition that it does not contain.
     active = card.digest if rollout.active == known.digest else rollout.active
     after = msgspec.structs.replace(rollout, definitions={**others, card.digest: revised}, active=active)
     events = [_event(rollout.slot, revised, RolloutEventKind.REVISED, by, known.digest)]
@@ -214,6 +217,8 @@ def _pair_of(known: DefinitionFacts, named: str | None, *, moved: bool) -> tuple
     flags were retired, gates again; otherwise the entry would promise a switch that does nothing (TN-59). The ramp has
     switched on neither that flag nor the flags of a definition that has moved to another vertical.
     """
+    # Also if the entry names no flag any more: a flag that gates stays until an operator retires it, or a change of the
+    # file would end a pause.
     if known.gated:
         return known.flag, FlagPair.NAMED if moved else known.flags
     return named, known.flags if named in {None, known.flag} else FlagPair.NAMED

@@ -162,6 +162,7 @@ class SlotRollout(msgspec.Struct, frozen=True, kw_only=True):
 
     slot: Slot
     revision: int = 0
+    # msgspec makes a new dictionary for each struct; the default is not shared.
     definitions: Mapping[Digest, DefinitionFacts] = {}
     active: Digest | None = None
     mode: RolloutMode = RolloutMode.EXPERIMENT
@@ -171,6 +172,7 @@ class SlotRollout(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def target(self) -> Digest | None:
         """The definition that serves users outside the ramp, and that a rollback restores."""
+        # An empty slot has no target: after a kill, the former target must not return by itself.
         return None if self.active is None else self.definitions[self.active].target
 
     def salt_of_first_step(self, digest: Digest) -> str:
@@ -180,6 +182,7 @@ class SlotRollout(msgspec.Struct, frozen=True, kw_only=True):
         has a ramp between 0 % and 100 % to return to, because that definition's users would change.
         """
         others = [each for each in self.definitions.values() if each.digest != digest and each.activated_at is not None]
+        # At 0 % or 100 % a new salt changes no user's membership.
         partial = any(each.state is LifecycleState.PROMOTE and 0 < each.ramp < WHOLE for each in others)
         return self.salt if partial or not others else f"{self.slot}/{digest.rpartition(':')[2][:SALT_DIGITS]}"
 

@@ -37,6 +37,7 @@ def blockers(scene: DecommissionScope, step: CleanupStep) -> tuple[str, ...]:
     References count from the first step on: an entry is removed only when no other entry names it (PF1-FR-11a, TN-90).
     """
     checks: list[Callable[[DecommissionScope], Iterator[str]]] = [_entry_served, references]
+    # From here on the entry must be gone, and not only deprecated: its blocks would still be needed to load it.
     if step.number >= CleanupStep.BLOCKS.number:
         checks = [_entry_there, references, _blocks]
     if step is CleanupStep.EVALS_AND_TOOLS:
@@ -95,6 +96,7 @@ def own_tools(card: Card, catalogue: Catalogue) -> tuple[ToolId, ...]:
 
 def _used(card: Card, catalogue: Catalogue, names_of: Callable[[Card], list[str]]) -> frozenset[str]:
     """Return what all other entries use, in any state, because each of them must load."""
+    # Also deprecated ones: they are kept for replay, and must load.
     others = (each for name, each in catalogue.cards.items() if name != card.definition.id)
     return frozenset(name for each in others for name in names_of(each))
 
@@ -111,6 +113,7 @@ def _fills(scene: DecommissionScope, card: Card) -> bool:
         if card.digest == each.digest or card.shape == each.shape
     ]
     rolled_back = any(each.state is LifecycleState.ROLLBACK for each in known)
+    # The definition that is removed cannot fill its own slot.
     own = card.definition.id == scene.facts.definition_id
     return not own and not card.definition.deprecated and not rolled_back
 

@@ -67,6 +67,7 @@ def flag_of(facts: DefinitionFacts, kind: FlagKind) -> str:
     name = facts.flag if kind is FlagKind.KILL else facts.cohort_flag
     if name is None:
         raise TransitionRefused(f"{facts.definition_id} names no flag: none decides about it")
+    # A switch without an effect would look like a pause that works.
     if not facts.gated:
         raise TransitionRefused(f"the flags of {facts.definition_id} are retired: they decide nothing any more")
     return name
@@ -121,6 +122,8 @@ def refuse_on(
         )
     if before is None:
         raise TransitionRefused(f"the flag {flag} does not exist: only promotion and the ramp create flags")
+    # The edge from on to off is a kill, also if no sidecar has recorded it yet. Switching the flag on again must not
+    # undo it.
     if kind is FlagKind.KILL and before is FlagValue.OFF and facts.confirmed_on == flag:
         raise TransitionRefused(
             f"the kill flag {flag} fell, which kills {name}: it does not come back by a flag; activate another"
@@ -128,6 +131,7 @@ def refuse_on(
         )
     for each in others:
         unseen = each.facts.state is LifecycleState.PROMOTE and each.facts.flags is not FlagPair.ON
+        # The flag would expose users of the other definition without the gates of its own ramp.
         if unseen and each.facts.ramp:
             raise TransitionRefused(
                 f"{flag} is a flag of {each.facts.definition_id} in {each.slot}, too, whose ramp has not switched it on"

@@ -35,6 +35,7 @@ def as_of(
     began = RolloutMode.EXPERIMENT
     then = beginning or SlotRollout(slot=present.slot, mode=began, salt=present.slot)
     for row in rows:
+        # Retention may have removed the row that introduced the definition.
         facts = then.definitions.get(row.digest) or _unheard_of(present, row)
         then = _moved(then, facts, row) if isinstance(row, TransitionEvent) else _happened(then, facts, row)
     return then
@@ -59,6 +60,7 @@ def _moved(then: SlotRollout, facts: DefinitionFacts, row: TransitionEvent) -> S
     if row.target_state is not LifecycleState.ROLLBACK:
         return then.with_facts(moved)
     after = then.with_facts(msgspec.structs.replace(moved, ramp=0))
+    # A target that became active has an event of its own.
     return msgspec.structs.replace(after, active=None) if then.active == row.digest else after
 
 

@@ -1,4 +1,9 @@
-"""Rolls a definition back and selects its replacement. Source: PF1-D-22 to PF1-D-24, PF1-FR-7b, TN-63, TN-65."""
+"""Rolls a definition back and selects its replacement.
+
+Pure: `take_step` writes the result, and `serving` then selects the replacement for all later binds.
+
+Source: PF1-D-22 to PF1-D-24, PF1-FR-7b, TN-63, TN-65.
+"""
 
 from collections.abc import Iterator
 
@@ -54,6 +59,7 @@ def roll_back(rollout: SlotRollout, digest: Digest, by: Actor, named: Successor 
 def successor_of(rollout: SlotRollout, facts: DefinitionFacts, named: Successor | None) -> DefinitionFacts | None:
     """Return the definition that replaces a rolled-back one; None: the slot stays empty. Raises as `roll_back`."""
     active = rollout.active == facts.digest
+    # A successor for a definition that does not serve would change who serves, without the gates of a ramp.
     refuse_unless(
         active or named is None,
         f"{facts.definition_id} is not active in {rollout.slot}, so nothing replaces it: roll it back without naming"
@@ -71,6 +77,7 @@ def successor_of(rollout: SlotRollout, facts: DefinitionFacts, named: Successor 
             metadata={"revision": str(rollout.revision), "slot": rollout.slot},
         )
     why = "it is not on record any more" if target is None else _why_not(target)
+    # Without this check a rollback could name the definition itself, and it would serve in `rollback`.
     if digest == facts.digest:
         why = "it is the one that is rolled back"
     if target is None or why:

@@ -45,6 +45,7 @@ def configure(rollout: SlotRollout, digest: Digest, mode: RolloutMode, curve: tu
             f"it would let the control arm in to what is active in {rollout.slot}, and {facts.definition_id} is not:"
             " name that one"
         )
+    # No event and no new revision: repeating the request must not disturb an operator who has read the revision.
     if (mode, curve) == (rollout.mode, rollout.curve):
         return Change(rollout)
     after = msgspec.structs.replace(rollout, mode=mode, curve=curve)
@@ -64,6 +65,8 @@ def gates_of_mode(rollout: SlotRollout, mode: RolloutMode) -> tuple[str, ...]:
     if rollout.active is None or not admits_control(rollout, mode):
         return ()
     ramp = rollout.definitions[rollout.active].ramp
+    # The control arm of the present ramp joins its users, so the gate of that ramp must pass again. At 0 % there are no
+    # users to join.
     return () if ramp == 0 else (PRE_FULL if ramp == WHOLE else PRE_RAMP,)
 
 

@@ -106,6 +106,7 @@ def serving_definition(
     if active in PASSES_ON and rollout.target is not None and rollout.target != rollout.active:
         target = verdict_on(rollout, rollout.definitions[rollout.target], asker, flags, deprecated)
         verdicts.append((rollout.target, target))
+        # The target serves within its own last ramp only: it may itself have been on the way to all users.
         if target is CandidateVerdict.CHOSEN:
             return ServingDecision(rollout.target, tuple(verdicts))
     return ServingDecision(None, tuple(verdicts))
@@ -131,6 +132,8 @@ def verdict_on(
     # definition before it.
     if rollout.mode is RolloutMode.EXPERIMENT and asker.arm == CONTROL and facts.digest == rollout.active:
         return CandidateVerdict.COHORT
+    # The salt of the slot and nothing that a step changes: with another input, each step would assign the users anew,
+    # and users would lose the sub-agent while its ramp rises.
     return verdict if in_ramp(rollout.salt, asker.key, facts.ramp) else CandidateVerdict.RAMP
 
 
@@ -156,6 +159,7 @@ def _inside(share: int, salt: str, key: str) -> bool:
 
 def flag_share(facts: DefinitionFacts, flags: FlagReader) -> int:
     """Return the share of users, in basis points of its ramp's buckets, that both flags of a definition admit."""
+    # Buckets are nested: the users inside the smaller share are inside the larger one as well.
     return min(flags.share(name, facts.vertical) for name in (str(facts.flag), str(facts.cohort_flag)))
 
 

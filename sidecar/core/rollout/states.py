@@ -1,6 +1,6 @@
-"""The four states of a definition and the moves between them.
+"""The four lifecycle states of a definition, and the moves between them.
 
-Not to be confused with the states of one delegated execution (`core/executing/states.py`).
+The states of one call of a sub-agent are unrelated: see `core/executing/states.py`.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from sidecar.core.errors import TransitionRefused
 
 @unique
 class LifecycleState(StrEnum):
-    """Source: PF1-FR-1a. There is no `retired` state (PF1-D-15)."""
+    """The lifecycle state of a definition. There is no `retired` state (PF1-D-15). Source: PF1-FR-1a."""
 
     DEV = "dev"
     TEST = "test"
@@ -23,13 +23,15 @@ class LifecycleState(StrEnum):
 
 MOVES: Final[Mapping[LifecycleState, frozenset[LifecycleState]]] = MappingProxyType(
     {
+        # No move to `rollback`: a definition in `dev` has never served a user, so there is nothing to withdraw.
         LifecycleState.DEV: frozenset({LifecycleState.TEST}),
         LifecycleState.TEST: frozenset({LifecycleState.PROMOTE, LifecycleState.ROLLBACK}),
         LifecycleState.PROMOTE: frozenset({LifecycleState.ROLLBACK}),
+        # Final: a definition that returned under the same digest would bring back what was withdrawn.
         LifecycleState.ROLLBACK: frozenset(),
     }
 )
-"""Source: PF1-FR-1b, PF1-FR-1c, PF1-D-13, TN-54."""
+"""The possible next states of each state. Source: PF1-FR-1b, PF1-FR-1c, PF1-D-13, TN-54."""
 
 
 def moved(source: LifecycleState, target: LifecycleState) -> LifecycleState:

@@ -1,4 +1,8 @@
-"""The view of all rollouts that binds read: one immutable value, replaced as a whole."""
+"""The view of all rollouts that binds read: one immutable value, replaced as a whole.
+
+`views/snapshot` replaces it when the store has changed. A bind takes the value once and sees one consistent state,
+without a lock.
+"""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -45,6 +49,7 @@ def with_ramps_down(slots: Mapping[Slot, SlotRollout], down: frozenset[Digest]) 
             },
         )
         for slot, rollout in slots.items()
+        # Only affected slots are copied: there may be hundreds of slots, and hardly ever a ramp-down.
         if not down.isdisjoint(rollout.definitions)
     }
     return {**slots, **changed} if changed else slots

@@ -1,4 +1,8 @@
-"""What a client may send over a lane, and when."""
+"""What a client may send over a lane, and when.
+
+A lane is one long-lived stream that carries several operations of a client. `rpc/session` reads messages and passes
+each through these rules before it starts an operation.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -61,6 +65,7 @@ class IncomingValidator(Struct):
         """Raise `SessionInvalid` before the client's hello, or if its message has too many entries."""
         if self.stage is LaneStage.OPENING:
             raise _invalid("hello", "is missing; the first message of a lane has one")
+        # Checked before any entry is processed: the check itself must not take long.
         if entries > MOST_ENTRIES:
             raise _invalid("operations", f"credits and abandons of one message must be at most {MOST_ENTRIES}")
 
@@ -88,6 +93,7 @@ class IncomingValidator(Struct):
 
     def drain(self) -> bool:
         """Request another lane; return whether this is the first request and the client can still receive it."""
+        # Both from the stage before, in one assignment: the second call must not ask again.
         asked, self.stage = self.stage is LaneStage.OPEN, _after(self.stage, LaneStage.DRAINING)
         return asked
 
@@ -110,12 +116,14 @@ def check_deadline(left: timedelta | None, most: timedelta) -> None:
 
     A client that does not read cannot receive anything, not even that its lane is over; the deadline ends the stream.
     """
+    # Without this limit a client that never reads would hold its stream, and the memory of its results, for ever.
     if left is None or left > most * ROUNDING:
         raise _invalid("deadline", f"set a deadline of at most {most.total_seconds():g} s on the call of Session")
 
 
 def lifetime(max_age: timedelta, uniform: Callable[[float, float], float]) -> timedelta:
     """Return when a lane is drained: up to a tenth before its maximum age, so that lanes are drained one by one."""
+    # At random: lanes that were opened together, for example after a restart, would otherwise be drained together.
     return max_age * (1 - uniform(0.0, 0.1))
 
 

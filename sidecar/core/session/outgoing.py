@@ -74,6 +74,7 @@ class OutgoingQueue:
         self._flows: dict[int, _Flow] = {}
         self._ready: deque[bytes] = deque()
         self._ready_bytes = 0
+        # A dictionary as an ordered set: credit of the lane goes to the operation that has waited longest.
         self._blocked: dict[int, None] = {}
         self._waiting_bytes = 0
 
@@ -164,6 +165,7 @@ class OutgoingQueue:
         ready, most = self._ready, self._limits.message_bytes
         taken = [ready.popleft()]
         size = len(taken[0])
+        # Many small results in one message: a message for each would cost more than the results themselves.
         while ready and size + len(ready[0]) <= most:
             size += len(ready[0])
             taken.append(ready.popleft())
@@ -172,6 +174,7 @@ class OutgoingQueue:
 
     def clear(self) -> int:
         """Drop everything; return the number of bytes."""
+        # Before anything is cleared: the number is reported to the client's next lane.
         dropped = self.size
         self._flows.clear()
         self._ready.clear()

@@ -64,5 +64,6 @@ class Vocabulary(Struct, frozen=True):
 
 def bounded_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
     """Return at most 16 attributes with values of at most 256 characters; a report is never refused for its size."""
+    # Cut and not refused: the report tells that the sub-agent works, which matters more than its attributes.
     kept = list(attributes.items())[:ATTRIBUTES_AT_MOST]
     return {key[:ATTRIBUTE_LENGTH]: value[:ATTRIBUTE_LENGTH] for key, value in kept}

@@ -24,6 +24,7 @@ class TokenBucket(msgspec.Struct):
         """Take one token, if there is one."""
         if self.level < 0:
             self.level, self.filled_at = self.burst, now
+        # `max`: a clock that goes back must not take tokens away.
         self.level = min(self.burst, self.level + max(0.0, now - self.filled_at) * self.per_second)
         self.filled_at = now
         if self.level < 1:
@@ -66,6 +67,7 @@ class StatusRelay:
             (decision, update to send now). The decision is a `Handling`, `unknown` or `rate_limited`.
         """
         rule = self._rules.get(event_type)
+        # Before the rate limit: unknown types are dropped anyway, and must not use up the tokens of known ones.
         if rule is None:
             return "unknown", None
         bucket = self._buckets.get(reporter.index)
@@ -102,6 +104,7 @@ class StatusRelay:
         # delay it for ever.
         batch = self._batches.setdefault(event_type, _Batch(now + rule.window.total_seconds()))
         batch.reports.append((reporter.index, reporter.call_id, reporter.slot))
+        # The newest attributes count: a batch describes the present state and not its history.
         batch.attributes = attributes
 
 

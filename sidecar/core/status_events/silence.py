@@ -57,5 +57,7 @@ class SilenceMonitor:
         due = [silence for silence in self._running.values() if silence.due <= now]
         for silence in due:
             silence.wait *= 2
+            # From now and not from the old due time: after a long pause of the event loop, several intervals would be
+            # due at once.
             silence.due = now + silence.wait
         return [silence.reporter for silence in due]

@@ -1,4 +1,7 @@
-"""Iterates over the chain of the audit of rollouts, and reports its problems."""
+"""Iterates over the chain of the audit of rollouts, and reports its problems.
+
+`verify-log` reads the chain in portions, because it may be longer than the memory.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -36,6 +39,8 @@ class AuditWalk:
         elif audit_link(self._at.link, row.number, row.slot, row.kind, row.body) != row.link:
             text = f"row {row.number} of the audit of rollouts was altered: it and the row before do not give its link"
             yield Finding(FindingKind.AUDIT_ALTERED, text, sequence=row.number)
+        # Continue with the stored link even after a finding: each further row is judged against its neighbour, so one
+        # altered row does not make all later ones look altered.
         self._at = AuditHead(row.number, row.link)
         yield from self._against_claims("the record")
 
@@ -51,6 +56,7 @@ class AuditWalk:
             again: the head afterwards; equal unless rows were added in the meantime.
         """
         there, signed = self._at.number, max(self._claims, default=0)
+        # Rows may be appended while the chain is read; then only the head that was read afterwards can cover them.
         stands = head if head.number >= there else again
         if signed > there or head.number > there:
             said = f"a signed checkpoint has {signed}" if signed > there else f"the record says {head.number}"
@@ -73,6 +79,7 @@ class AuditWalk:
     def _against_claims(self, by: str) -> Iterator[Finding]:
         number, link = self._at.number, self._at.link
         if not self._contradicted and self._claims.get(number, link) != link:
+            # Reported once: after the first contradiction, every later checkpoint contradicts as well.
             self._contradicted = True
             text = f"row {number} of the audit of rollouts: {by} and a signed checkpoint differ"
             yield Finding(FindingKind.AUDIT_CONTRADICTED, text, sequence=number)

@@ -97,6 +97,7 @@ class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     def signed_bytes(self) -> bytes:
         """Return what the signature covers: every other field, in order, as JSON, after a prefix of its own."""
+        # `signature` is the last field. A field that is added must come before it, or it would not be covered.
         return b"line\x1f" + msgspec.json.encode(msgspec.structs.astuple(self)[:-1])
 
     @property
@@ -192,6 +193,7 @@ def furthest_audit(lines: Iterable[CheckpointLine]) -> AuditHead:
     furthest_head = AuditHead()
     for line in lines:
         grown = line.kind is LineKind.AUDIT and line.number > furthest_head.number
+        # After a restored backup the count goes back; the rows that follow get numbers that were used before.
         if grown or line.kind is LineKind.RESTORED_AUDIT:
             furthest_head = AuditHead(line.number, line.root)
     return furthest_head
@@ -230,6 +232,7 @@ class CheckpointClaims(msgspec.Struct):
     def add(self, line: CheckpointLine) -> bool:
         """Add a line with a valid signature; return whether it agrees with earlier ones."""
         if line.kind is LineKind.AUDIT:
+            # A claim about a row that a restored backup lost. Another row has its number by now.
             lost = any(line.number > each.number and line.time <= each.time for each, _ in self.restored_audit)
             return lost or self.audit.setdefault(line.number, (line.time, line.root))[1] == line.root
         if line.kind is LineKind.RESTORED_AUDIT:
@@ -243,6 +246,7 @@ class CheckpointClaims(msgspec.Struct):
         first = self.roots.setdefault(line.key, {}).setdefault(line.number, line.root)
         if line.kind is LineKind.RETENTION:
             self.removed[line.key] = line.state
+        # False means that one number of facts had two roots: the record was rewritten between two checkpoints.
         return first == line.root
 
     def of(self, key: RootKey) -> Mapping[int, str]:
@@ -253,6 +257,7 @@ class CheckpointClaims(msgspec.Struct):
         claims, restored = self.roots.get(key, NO_CLAIMS), self.restored.get(key)
         if restored is None:
             return claims
+        # Claims about lost facts cannot be met; those about the facts that are left still count.
         kept = {number: root for number, root in claims.items() if number <= restored.number}
         return kept | ({restored.number: restored.root} if restored.number else {})
 
@@ -264,6 +269,7 @@ class CheckpointClaims(msgspec.Struct):
     def _restore_audit(self, line: CheckpointLine) -> bool:
         """Remove claims about lost rows that were signed before; return whether the remaining row agrees."""
         lost = {number for number, (at, _) in self.audit.items() if number > line.number and at <= line.time}
+        # Before the claims are dropped: the notice must say how many rows were lost.
         self.restored_audit.append((line, max(lost, default=line.number)))
         self.audit = {number: claim for number, claim in self.audit.items() if number not in lost}
         return not line.number or self.audit.setdefault(line.number, (line.time, line.root))[1] == line.root

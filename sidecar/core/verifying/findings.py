@@ -1,4 +1,8 @@
-"""The findings of a verification, each as one sentence with its place."""
+"""The findings of a verification of the record, each as one sentence with its place.
+
+`sidecar verify-log` prints them. The record is verified against itself (the links of facts), against its running roots,
+and against the signed checkpoints in the second place, a file outside the database.
+"""
 
 from datetime import date
 from enum import StrEnum, unique

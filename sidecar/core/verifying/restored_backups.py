@@ -57,11 +57,14 @@ def gap_of(findings: Sequence[Finding], record: StandingRecord, states: Instance
     lost: list[str] = []
     others: list[Finding] = []
     for finding in findings:
+        # The sequence of such a finding is that of the first missing fact.
         left = (finding.sequence or 1) - 1
         if finding.kind is FindingKind.ROOT_CUT and finding.day is not None:
             key = RootKey(finding.instance, finding.day)
             nothing = RootState(key.instance, key.day, 0, "")
             state = record.roots.get(key, nothing)
+            # An older backup explains a gap only at the end, and only if the record ends exactly where the gap begins.
+            # Anything else is a manipulation.
             if state.number == left:
                 statements.append(restored_statement(state, by, at))
                 lost.append(finding.text)
@@ -89,6 +92,7 @@ def restored_notices(claims: CheckpointClaims, erasures: Container[str]) -> Iter
     for line, signed in claims.restored_audit:
         what = f"rows {line.number + 1} to {signed} of the audit of rollouts are lost"
         yield f"{what}: a backup was restored, as {line.marker} stated at {line.time:%Y-%m-%d %H:%M} UTC"
+    # The backup is older than these erasures, so it has the erased texts again.
     undone = [marker for marker in claims.erased if marker not in erasures]
     if undone and (claims.restored or claims.restored_audit):
         yield f"{len(undone)} erasures are not in the restored record, and their texts are back: erase again"

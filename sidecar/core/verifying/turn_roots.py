@@ -41,6 +41,7 @@ class FactsUnderRoots:
             if missing:
                 text = f"{missing} facts that instance {instance} appended to turn {turn_id} are not in the turn"
                 yield Finding(FindingKind.FACT_MISSING, text, instance, self._day, turn_id)
+            # Only as many as the root covers: facts that were appended after it was read come later.
             elif own[: len(links)] != links:
                 text = f"facts of turn {turn_id} stand in another order than instance {instance} appended them in"
                 yield Finding(FindingKind.FACTS_REORDERED, text, instance, self._day, turn_id)

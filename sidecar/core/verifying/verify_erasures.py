@@ -28,6 +28,7 @@ class ErasedTexts:
         """Add the next turn."""
         for place, fact in enumerate(facts, 1):
             if fact.texts is None:
+                # Texts that are missing without the id of a marker were not removed by an erasure.
                 under = fact.erased_under or ""
                 number, root = self._under.get(under, (0, NOTHING))
                 self._under[under] = number + 1, rooted(root, fact.link)
@@ -48,6 +49,7 @@ class ErasedTexts:
                 yield Finding(FindingKind.TEXTS_REMOVED, text, day=self._day, turn_id=turn_id, sequence=place)
         for marker_id, marker in markers.items():
             there, root = self._under.get(marker_id, (0, NOTHING))
+            # Number and root: the marker must not cover texts of other facts that were removed in place of its own.
             if (there, root.hex()) != (marker.facts, marker.root):
                 what = f"{there} are there" if there != marker.facts else "others are there"
                 text = f"{_named(marker)} covers {marker.facts} facts, and {what}"

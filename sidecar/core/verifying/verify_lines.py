@@ -1,4 +1,8 @@
-"""Verifies the lines of the second place, and the signed markers that retention leaves in the record."""
+"""Verifies the lines of the second place, and the signed markers that retention leaves in the record.
+
+The second place is a file outside the database with signed checkpoints. Its lines come first in a verification: only
+their valid statements are used to judge the record.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -52,9 +56,12 @@ class LinesVerifier:
                 self.lines += 1
                 yield from self._judged(line)
                 yield from self._linked(line)
+                # Also after a finding: the next line is compared with this one, so that one altered line is reported
+                # once.
                 self._sequence, self._hash = line.sequence, line_hash(bare)
             unfinished = not text.endswith(b"\n")
         if self._at and unfinished and self._not_lines[-1:] == [self._at]:
+            # The end of a file that is being written, or of an interrupted write: no finding.
             self._not_lines.pop()
             self.torn += 1
         yield from self._unread()
@@ -62,6 +69,8 @@ class LinesVerifier:
     def _linked(self, line: CheckpointLine) -> Iterator[Finding]:
         follows = line.sequence == self._sequence + 1 and line.previous == self._hash
         if follows:
+            # The line links across the fragments, so nothing is missing between the two lines: these are interrupted
+            # writes.
             self.torn += len(self._not_lines)
         elif line.sequence > self._sequence + 1:
             which = f"{self._sequence + 1} to {line.sequence - 1}"
@@ -120,6 +129,8 @@ def marker_findings(
         if judgement is not Verification.FITS:
             why = "its signature does not fit" if judgement is Verification.DOES_NOT_FIT else "it is by an unknown key"
             yield _of_marker(FindingKind.MARKER_FORGED, marker, f"{of} was forged or altered: {why}")
+        # The signature alone is not enough: an owner of the key could remove facts and sign a marker afterwards. The
+        # second place received the statement before the removal.
         elif claims.removed.get(_key(marker)) != marker.state:
             yield _of_marker(FindingKind.MARKER_MISFIT, marker, f"{of} is not in the checkpoint files")
 
@@ -134,6 +145,7 @@ def removed_findings(marker: FactsRemoved, claims: CheckpointClaims, there: int)
     """
     of = f"the retention marker of instance {marker.instance} for {marker.partition}"
     signed = max(claims.of(_key(marker)), default=0)
+    # A checkpoint covers more facts than the marker admits: the rest was removed without a marker.
     if signed > marker.number:
         text = f"{of} says that {marker.number} facts were removed, a signed checkpoint has {signed}"
         yield _of_marker(FindingKind.MARKER_MISFIT, marker, text)

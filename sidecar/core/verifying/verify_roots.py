@@ -1,4 +1,9 @@
-"""Verifies one running root: its facts, its recorded state, and its signatures."""
+"""Verifies one running root: its facts, its recorded state, and its signatures.
+
+A running root is a hash over the facts that one sidecar appended to the turns of one day. It is signed and stored
+outside the database, so a
+change of rows would go unnoticed only with the key as well.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -33,6 +38,7 @@ class RootWalk:
         """Yield the problems after the next fact."""
         self.number += 1
         self._root = rooted(self._root, link)
+        # Every root after a wrong fact is wrong, so only the first contradiction is reported.
         if self._contradicted:
             return
         root, state = self._root.hex(), self._state
@@ -42,11 +48,14 @@ class RootWalk:
         elif state is not None and state.number == self.number and state.root != root:
             text = f"the {self.number} facts {self._of_root} do not give the root that the record says it stands at"
             yield self._differs(FindingKind.ROOT_ALTERED, text)
+        # The newest checkpoint that fits narrows down where the alteration is.
         elif self.number in self._claims:
             self._fits_up_to = self.number
 
     def end(self) -> Iterator[Finding]:
         """Yield what is missing at the end."""
+        # The second place first: an attacker who cut the record could change the root in the database, but not the
+        # signed line.
         signed = max((number for number in self._claims if number > self.number), default=None)
         stands = None if self._state is None else self._state.number
         if signed is not None:

@@ -1,6 +1,9 @@
 """Verifies the facts of one turn: their links, the rules, and the turn's index.
 
 Only the first error of a turn is reported, because later facts cannot be judged after it.
+
+Part of `verify-log`. It applies the same rules as the writer, so a fact that a correct writer would have refused is
+found.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,6 +37,7 @@ def turn_findings(turn_id: TurnId, found: TurnFacts) -> Iterator[Finding]:
     state, place = TurnState(turn_id), 0
     try:
         for place, stored in enumerate(found.facts, 1):
+            # The number first: a gap explains every misfit after it.
             wrong = _number(turn_id, found.versions, place) or _taken(state, stored, found.facts[place:])
             if wrong is not None:
                 yield wrong
@@ -69,6 +73,7 @@ def _number(turn_id: TurnId, versions: Sequence[int], place: int) -> Finding | N
 def _taken(state: TurnState, stored: Stored, later: Sequence[Stored]) -> Finding | None:
     """Apply a fact to the turn; return its problem. Raises the errors of the rules and of reading."""
     draft = draft_of(stored)
+    # The link before the rules: an altered fact may break any rule, and the alteration is the cause.
     if not _fits(state.head, stored, draft):
         return _misfit(state, stored, draft, later)
     fact = _fact(state.head, stored, draft)
@@ -82,11 +87,13 @@ def _fact(head: TurnHead, stored: Stored, draft: Draft) -> Fact:
 
 def _fits(head: TurnHead, stored: Stored, draft: Draft) -> bool:
     """Return whether a fact was appended in this state of the turn, judging by its link."""
+    # The predecessors are computed from the facts before, not read: a removed or moved fact changes them.
     return link_of(stored, links_of(head, draft.body)) == stored.link
 
 
 def _misfit(state: TurnState, stored: Stored, draft: Draft, later: Sequence[Stored]) -> Finding:
     place, kind, head = state.head.version + 1, kind_of(draft.body), state.head
+    # Only for the text of the finding: "moved" and "altered" need different investigations.
     for behind, other in enumerate(later[:MOST_LOOKED_AT], place + 1):
         head = _gone_on(head, other)
         if _fits(head, stored, draft):
@@ -107,6 +114,7 @@ def _gone_on(head: TurnHead, stored: Stored) -> TurnHead:
 
 def _of_index(state: TurnState, found: TurnFacts) -> Iterator[Finding]:
     if not found.facts:
+        # Facts were removed, and the row of the turn in the index was left behind.
         if found.day is not None:
             text = f"turn {state.turn_id} is listed under {found.day}, and none of its facts is there"
             yield Finding(FindingKind.FACT_MISSING, text, day=found.day, turn_id=state.turn_id)
@@ -114,6 +122,7 @@ def _of_index(state: TurnState, found: TurnFacts) -> Iterator[Finding]:
     what = []
     if found.day is not None and found.day != state.day:
         what.append(f"of {found.day} instead of {state.day}")
+    # Lists and expiries are decided by the index, so a changed index can hide a turn or end it early.
     if found.index is not None and found.index != state.index:
         what.append("with another episode, expiry or end")
     if what:

@@ -1,4 +1,7 @@
-"""The boundary around an audit sink, which may hang, never end an abandoned batch, or raise `SystemExit`."""
+"""Protects the process from an audit sink, i.e. a plugin that receives audit events.
+
+A sink may hang, may ignore its cancellation, and may raise `SystemExit`.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,6 +11,7 @@ from sidecar.observability.audit.sinks import written
 from sidecar.policy.audit import AuditEntry, AuditSink
 
 CLOSE_SECONDS: Final = 5.0
+"""Seconds that a sink gets to close. The process then ends without it."""
 
 
 class SinkStuck(Exception):
@@ -18,8 +22,8 @@ class BoundedSink:
     """Passes entries to a sink. A call that hangs can be abandoned.
 
     Args:
-        name: of the sink, for operators.
-        sink: is closed with this.
+        name: of the sink, for messages to operators.
+        sink: the plugin's object; `close` closes it.
     """
 
     def __init__(self, name: str, sink: AuditSink) -> None:
@@ -34,15 +38,19 @@ class BoundedSink:
             SinkStuck: an earlier abandoned batch still runs, or the sink has cancelled this one itself.
             Exception: whatever the sink raises.
         """
+        # One batch at a time: a sink that hangs would otherwise collect one task for each attempt.
         if self._left is not None and not self._left.done():
             raise SinkStuck(f"audit sink {self._name} does not come back from an earlier batch")
+        # A task of its own, because a cancellation of this call must not have to wait until the sink obeys.
         task = asyncio.get_running_loop().create_task(self._taken([written(entry) for entry in entries]))
         try:
+            # `wait` returns when the task ends, whatever ends it; awaiting the task would raise its exceptions here.
             await asyncio.wait((task,))
         finally:
             if not task.done():
                 self._left = task
                 _let_go(task)
+        # Not this call was cancelled, or it would not get here: the sink cancelled itself, so the batch may be lost.
         if task.cancelled():
             raise SinkStuck(f"audit sink {self._name} gave a batch up by itself")
         task.result()
@@ -56,11 +64,8 @@ class BoundedSink:
     async def _taken(self, entries: Sequence[AuditEntry]) -> None:
         try:
             await self._sink.take(entries)
-        except (
-            SystemExit,
-            KeyboardInterrupt,
-            GeneratorExit,
-        ) as error:  # raised in a task, each of these would end the process
+        # Raised in a task, each of these would end the process.
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             raise SinkStuck(f"audit sink {self._name} raised {type(error).__name__}") from None
 
     async def _closed(self) -> None:
@@ -71,6 +76,7 @@ class BoundedSink:
 
 
 def _let_go(task: "asyncio.Task[None]") -> None:
+    """Cancel a task without waiting for it."""
     task.cancel()
     task.add_done_callback(_heard)
 

@@ -1,7 +1,7 @@
 """The built-in audit sinks: the log of the process, and OTLP. Source: PF1-FR-10c.
 
-All sinks write the same fields: those of PF1 §5.7 with their original names. The log line is for people. An event for a
-collector counts as accepted only when the collector confirms it.
+All sinks write the same fields: those of PF1 §5.7 with their original names, then the sidecar's own. The text of the
+log line is for people. An event for a collector counts as accepted only when the collector confirms it.
 """
 
 import asyncio
@@ -17,10 +17,12 @@ from sidecar.core.rollout.events import DecommissionMark, RolloutEvent, Transiti
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.redaction import Redactor
+from sidecar.operations.turn.state.trace_context import TraceContext
 from sidecar.policy.audit import AuditEntry
 
 AUDIT_LOG: Final = "sidecar.audit"
-"""Logger of audit events. No level silences it. It differs from the logger whose lines the collector gets anyway."""
+"""Logger of audit events, which no log level silences. Its lines are not sent to the collector: the OTLP sink sends
+audit events itself, and repeats them until the collector confirms them."""
 
 
 class CollectorRefused(Exception):
@@ -51,8 +53,11 @@ def written(entry: AuditEntry) -> AuditEntry:
         "actor_role": body.actor_role,
         "reason": body.reason,
         "request_id": body.request_id,
+        **_trace(body),
     }
+    # A field without a value is left out, so that a consumer can tell "none" from an empty text.
     given = {name: value for name, value in ours.items() if value is not None}
+    # The fields of the requirements win: `given` adds only what they do not have.
     theirs = _transition(body) if isinstance(body, TransitionEvent) else _happening(body)
     return msgspec.structs.replace(entry, fields={**theirs, **given})
 
@@ -61,6 +66,7 @@ class LogAuditSink:
     """Writes each event as a line of the log. Never fails."""
 
     def __init__(self) -> None:
+        # Whatever the level of the root logger is: an audit must not depend on the verbosity of the log.
         logging.getLogger(AUDIT_LOG).setLevel(logging.INFO)
         self._log = StructuredLog(AUDIT_LOG)
 
@@ -68,6 +74,8 @@ class LogAuditSink:
         """Write the entries."""
         for entry in entries:
             fields = dict(entry.fields)
+            # The log thread writes later, and a full queue loses lines; deployments that need every event use another
+            # sink as well.
             self._log.info(fields.pop("event"), text_of(entry), **fields)
 
     async def close(self) -> None:
@@ -86,6 +94,7 @@ class OtlpAuditSink:
 
     async def take(self, entries: Sequence[AuditEntry]) -> None:
         """Send the entries. Raises `CollectorRefused`."""
+        # In a thread: gRPC's exporter blocks until the collector answers.
         if not await asyncio.to_thread(self._send, [_record(entry) for entry in entries]):
             raise CollectorRefused("the collector did not take the audit events")
 
@@ -99,7 +108,7 @@ class DeferredSender:
 
     Args:
         endpoint: `http://…` without, `https://…` with TLS.
-        redactor: of the records.
+        redactor: removes secrets from the records.
     """
 
     def __init__(self, endpoint: str, redactor: Redactor) -> None:
@@ -171,6 +180,12 @@ def _happening(event: RolloutEvent) -> dict[str, Any]:
     }
 
 
+def _trace(body: TransitionEvent | RolloutEvent) -> dict[str, str]:
+    """Return the trace in which the step was requested, with the names that it has in every line of the log."""
+    trace = TraceContext(body.traceparent)
+    return {"trace_id": trace.trace_id, "span_id": trace.span_id} if trace.traceparent else {}
+
+
 def _plain(percent: float) -> float:
     """Return whole numbers as such: `100`, not `100.0`."""
     return int(percent) if percent == int(percent) else percent
@@ -178,7 +193,9 @@ def _plain(percent: float) -> float:
 
 def _record(entry: AuditEntry) -> logging.LogRecord:
     record = logging.LogRecord(AUDIT_LOG, logging.INFO, "", 0, text_of(entry), None, None)
+    # The time at which binds first used the new state; before that, users were still served by the old one.
     happened: datetime = entry.effective_at or entry.body.at
     record.created = happened.timestamp()
-    record.__dict__.update(event=entry.fields["event"], fields=dict(entry.fields))
+    trace = TraceContext(entry.body.traceparent)
+    record.__dict__.update(event=entry.fields["event"], fields=dict(entry.fields), of_trace=trace)
     return record

@@ -1,7 +1,7 @@
-"""Sends spans, log records and metrics over OTLP/gRPC, from the thread of the outbox.
+"""Sends spans, log records and metrics over OTLP/gRPC, from the thread that empties the outbox.
 
-Import this after the sidecar listens, and only if an endpoint is configured: OpenTelemetry takes long to load, and
-the exporters are an optional extra.
+Import this module after the sidecar listens, and only if an endpoint is configured: OpenTelemetry takes long to load,
+and the exporters are an optional extra.
 """
 
 import json
@@ -30,9 +30,10 @@ from sidecar.observability.spans import remote
 from sidecar.operations.turn.state.trace_context import NO_TRACE
 
 SENDER: Final = "dispatch-sidecar"
+"""The name of the instrumentation scope, and of the tracer."""
 SCOPE: Final = InstrumentationScope(SENDER)
 SEND_SECONDS: Final = 3
-"""Seconds after which an attempt to send a batch ends. The queue accepts new items meanwhile."""
+"""Seconds after which an attempt to send a batch is given up. The queue accepts new items meanwhile."""
 NANOSECONDS: Final = 1_000_000_000
 SEVERITY: Final = {
     logging.INFO: SeverityNumber.INFO,
@@ -46,8 +47,8 @@ class LogSender:
 
     Args:
         endpoint: `http://…` without, `https://…` with TLS.
-        resource: who sends.
-        redactor: of log records.
+        resource: describes this process, as the sender.
+        redactor: removes secrets from log records.
     """
 
     def __init__(self, endpoint: str, resource: Resource, redactor: Redactor) -> None:
@@ -67,10 +68,12 @@ class LogSender:
 
     def close(self) -> None:
         """Abort the batch that is being sent."""
+        # Ends its retries at once; otherwise `close` would wait until they are used up.
         self._exporter.shutdown()
 
     def _log(self, record: logging.LogRecord) -> ReadableLogRecord:
         """Convert an event to OpenTelemetry. Its fields become attributes, redacted like the lines of the log."""
+        # Through JSON text, because the redactor works on text, and a secret may be deep inside a field.
         fields = from_json_by_pairs(self._redactor.clean(json.dumps(getattr(record, "fields", {}), default=str)), dict)
         made = LogRecord(
             timestamp=int(record.created * NANOSECONDS),
@@ -89,8 +92,8 @@ class Collector:
 
     Args:
         endpoint: `http://…` without, `https://…` with TLS.
-        resource: who sends.
-        redactor: of log records.
+        resource: describes this process, as the sender.
+        redactor: removes secrets from log records.
     """
 
     def __init__(self, endpoint: str, resource: Resource, redactor: Redactor) -> None:

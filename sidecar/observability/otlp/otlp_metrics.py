@@ -1,4 +1,4 @@
-"""Converts a reading of all metrics for OpenTelemetry's exporters."""
+"""Converts a snapshot of all metrics to the data model of OpenTelemetry's exporters."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,8 @@ from sidecar.observability.otlp.readings import Distribution, MetricsSnapshot, N
 
 
 def metrics_data(reading: MetricsSnapshot, resource: Resource, scope: InstrumentationScope) -> MetricsData:
-    """Return the reading, cumulative since the process began."""
+    """Return the snapshot as OpenTelemetry data. Counts are cumulative since the process began."""
+    # A metric without a series is left out: OpenTelemetry has no form for it.
     made = [_metric(each, reading) for each in reading.metrics if each.series]
     return MetricsData([ResourceMetrics(resource, [ScopeMetrics(scope, made, "")], "")])
 
@@ -34,7 +35,7 @@ def _metric(metric: Number | Distribution, reading: MetricsSnapshot) -> Metric:
 
 
 def _attributes(labels: Sequence[str], key: Sequence[str]) -> dict[str, str]:
-    """Return the labels with the names of the conventions, without empty ones."""
+    """Return the labels with the names of OpenTelemetry's conventions; empty values of such labels are left out."""
     named = zip(labels, key, strict=True)
     return {OTLP_ATTRIBUTES.get(label, label): value for label, value in named if value or label not in OTLP_ATTRIBUTES}
 
@@ -49,6 +50,7 @@ def _numbers(metric: Number, reading: MetricsSnapshot) -> Any:
 
 def _histogram(metric: Distribution, reading: MetricsSnapshot) -> Histogram:
     """Convert a histogram. Minimum and maximum are missing because they are not stored."""
+    # The class demands both fields; None leaves them out of the message.
     unknown: Any = None
     points = [
         HistogramDataPoint(

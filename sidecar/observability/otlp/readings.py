@@ -1,4 +1,4 @@
-"""The values of all metrics at one moment, copied for the thread of the outbox."""
+"""Copies the values of all metrics at one moment, so that the thread that sends them can read the copy."""
 
 import asyncio
 import time
@@ -14,6 +14,8 @@ class MetricsPump:
     """Reads the metrics in the event loop, because they are counted there without locks.
 
     Args:
+        metrics: what is read.
+        outbox: receives each snapshot.
         interval: seconds between two readings.
     """
 
@@ -21,6 +23,7 @@ class MetricsPump:
         self._metrics = metrics
         self._outbox = outbox
         self._interval = interval
+        # Constant for the process: a collector detects a restart by a later begin.
         self._begun = time.time_ns()
 
     async def run(self) -> None:
@@ -35,7 +38,7 @@ class MetricsPump:
 
 
 class Number(Struct, frozen=True):
-    """A counter (`rises`) or gauge."""
+    """A counter (if `rises`) or a gauge."""
 
     name: str
     help: str
@@ -69,6 +72,7 @@ def reading_of(metrics: Metrics, begun: int) -> MetricsSnapshot:
 
 def _read(metric: Counter | Histogram | Gauge) -> Number | Distribution:
     if isinstance(metric, Histogram):
+        # Copied: the loop keeps counting while another thread sends.
         series = [(key, tuple(each.counts), each.total) for key, each in metric.series.items()]
         return Distribution(metric.name, metric.help, metric.labels, metric.bounds, series)
     if isinstance(metric, Counter):

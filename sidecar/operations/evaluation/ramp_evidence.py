@@ -26,16 +26,16 @@ from sidecar.operations.rollout.store.ports import AuditQuery, RolloutStore
 FACTS_OF_A_PASS: Final = 500
 TURNS_IN_A_ROW: Final = 20
 LONGEST: Final = timedelta(seconds=5)
-"""Of reading for one request; the next one continues."""
+"""The longest time of reading for one request; the next request continues."""
 STEPS_OF_A_RAMP: Final = frozenset({RolloutEventKind.RAMP_SET, RolloutEventKind.ACTIVATED, RolloutEventKind.CONFIGURED})
 
 
 class RampReading(Struct, frozen=True):
-    """What is known of one ramp.
+    """The evidence about one ramp.
 
     Attributes:
-        behind: facts that are on record and not counted yet.
-        unreadable: turns that could not be counted.
+        behind: number of recorded facts that are not counted yet.
+        unreadable: number of turns that could not be counted.
     """
 
     evidence: ArmEvidence
@@ -51,7 +51,7 @@ class _Ramp(Struct):
 
 
 class ReadRampEvidence:
-    """The operation. Keeps what it has counted, so that each fact is read once for each step of a ramp."""
+    """The operation. It stores its counts, so that each fact is read once for each step of a ramp."""
 
     def __init__(self, store: RolloutStore, record: RecordReads, clock: Clock) -> None:
         self._store, self._record, self._clock = store, record, clock
@@ -61,9 +61,11 @@ class ReadRampEvidence:
         self._reading = asyncio.Lock()
 
     async def __call__(self) -> Sequence[RampReading]:
-        """Return what every ramp between 0 % and 100 % has shown so far. Raises `StoreUnavailable`."""
+        """Return the evidence about every ramp between 0 % and 100 %. Raises `StoreUnavailable`."""
+        # One reader at a time: two would count the same facts twice.
         async with self._reading:
             steps = await self._steps()
+            # Another step of a ramp begins with empty counts: its arms are other users. Finished steps are dropped.
             self._ramps = {step: self._ramps.get(step) or self._begun(step) for step in steps}
             until = self._clock.monotonic() + LONGEST.total_seconds()
             for ramp in self._ramps.values():
@@ -100,7 +102,7 @@ class ReadRampEvidence:
         )
 
     async def _catch_up(self, ramp: _Ramp, until: float) -> None:
-        """Count what is new, as far as the time allows."""
+        """Count the new facts, as far as the time allows."""
         while True:
             try:
                 changes = await self._record.changed(ramp.marks, FACTS_OF_A_PASS)
@@ -115,12 +117,15 @@ class ReadRampEvidence:
                 await self._count(ramp, turn)
                 if number % TURNS_IN_A_ROW == 0:
                     await asyncio.sleep(0)
+            # After the counting: a request that is cancelled in between counts these facts again, so blocks would be
+            # too large; `ArmEvidence` counts each user once and prevents that.
             ramp.marks, ramp.behind = changes.reached, changes.behind
             if not changes.behind or self._clock.monotonic() >= until:
                 return
             await asyncio.sleep(0)
 
     async def _count(self, ramp: _Ramp, turn: ChangedTurn) -> None:
+        # Older than the step: its users were assigned by another ramp.
         if turn.facts[-1].at < ramp.evidence.step.since:
             return
         facts = turn.facts

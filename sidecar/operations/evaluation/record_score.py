@@ -1,4 +1,8 @@
-"""Records a score of one call as a fact of its turn. The record says which definition and which arm was scored."""
+"""Records a score of one call as a fact of its turn. The record says which definition and which arm was scored.
+
+A score comes from a judge or a user, usually after the end of its turn, so the fact is appended to a closed turn as
+well. `ramp_evidence` counts scores per arm of a ramp.
+"""
 
 import asyncio
 from typing import NoReturn
@@ -29,7 +33,7 @@ from sidecar.operations.turn.state.opening_records import request_from_json
 
 
 class ScoreAnswer(msgspec.Struct, frozen=True):
-    """What was scored; `before`: an earlier request has recorded the same."""
+    """The scored call; `before`: an earlier request has recorded the same score."""
 
     call: ScoredCall
     before: bool
@@ -81,6 +85,8 @@ class RecordScore:
         texts = Texts(values=((score.explanation,),)) if score.explanation else Texts()
         draft = self._store.draft(score.turn_id, self._clock.now(), body, texts)
         rejected = await append_within(self._store, [draft], asyncio.get_running_loop().time() + self._seconds)
+        # Another request may have recorded the same score in the meantime, or the limit is reached. The record tells
+        # which.
         if isinstance(rejected, RecordConflict):
             turn = await self._turn(score)
             if _is_recorded(turn, score):
@@ -106,6 +112,7 @@ def _scored_call(score: Score, dispatch: StoredDispatch, claims: SurfaceClaims) 
     place = next((place for place, each in enumerate(calls) if each.call_id == score.call_id), None)
     if place is None:
         raise UnknownCall("the dispatch has no such call", metadata={"call_id": score.call_id})
+    # A score of a running call would judge an answer that does not exist yet.
     outcome = next((each for each in dispatch.outcomes if each.call_id == score.call_id), None)
     if outcome is None:
         _refuse("running", "the call has no outcome yet")

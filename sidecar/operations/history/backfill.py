@@ -95,6 +95,7 @@ class BackfillHistory:
                 self._leave_out(ImportProblem.TURN_AGAIN, number, first)
             else:
                 await self._keep(group)
+            # Also after a failure: further lines of the same turn must not be imported as a turn of their own.
             self._seen.add(first.key)
         return self.report
 
@@ -109,6 +110,7 @@ class BackfillHistory:
             read = read_record(line, number)
             if isinstance(read, Finding):
                 self.report.found(read)
+                # The line may have been a message of the turn before or after it, so both are left out.
                 broken = True
                 if group:
                     yield group, True
@@ -124,6 +126,7 @@ class BackfillHistory:
     async def _keep(self, group: Sequence[Numbered]) -> None:
         turn, findings = turn_of(group, self._labels)
         episode = await self._episode(turn.episode)
+        # Imported before: this makes an interrupted import repeatable.
         if turn.turn_id in episode.kept:
             self.report.already += 1
             return

@@ -83,6 +83,7 @@ class HistoryCapture:
 
     def capture(self, history: TurnHistory) -> None:
         """Put a turn into the queue. Does not wait and never raises."""
+        # Dropped here and not refused: a turn must not fail because of its history, and the record has it.
         if len(self._queue) >= self._most:
             self._recorder.anomaly(DEFERRED, "the queue of ended turns is full; they are looked for on record later")
             self.missed.settle(None)
@@ -149,6 +150,7 @@ class HistoryCapture:
                     continue
                 self._step_back()
                 await asyncio.sleep(wait)
+                # The queue stays full meanwhile; more frequent attempts would burden a memory that is recovering.
                 wait = min(2 * wait, LONGEST_WAIT)
         finally:
             self.give_up()  # drops nothing unless this task was cancelled
@@ -162,6 +164,7 @@ class HistoryCapture:
         except MemoryUnavailable:
             return False
         except SubagentsError as error:
+            # The cached size includes the turn that the memory has refused.
             self._facts.forget(history.episode)
             self._recorder.anomaly(LOST, f"{history.turn_id}: {error.reason}")
         return True
@@ -227,6 +230,7 @@ def _with_answers(history: TurnHistory, answered: list[Answered]) -> TurnHistory
     messages: list[ToolMessage] = []
     for slot, call_id, asked, outcome in answered:
         answer = outcome.answer
+        # Evidence of a failed call is no answer: a later prompt must not contain it.
         if outcome.outcome not in ANSWERED or not (answer.narration or answer.components):
             continue
         answers.append(SubAgentAnswer(slot, call_id, asked, answer.narration))

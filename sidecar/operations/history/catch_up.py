@@ -74,6 +74,7 @@ class HistoryCatchUp:
         kept: dict[EpisodeKey, dict[TurnId, bool]] = {}
         for row in await self._ended():
             episode = EpisodeKey(row.episode_id, row.principal)
+            # One read for each episode, however many of its turns are checked.
             if episode not in kept:
                 contents = await self._memory.read(episode, self._rules.episode_turns)
                 kept[episode] = {turn.turn_id: True for turn in contents.turns}
@@ -105,4 +106,5 @@ class HistoryCatchUp:
                 break
             query = TurnQuery(limit=PAGE, before=(rows[-1].began_at, rows[-1].turn_id))
         newest = found[: self._rules.catch_up_max_turns]
+        # Oldest first: a memory appends, so the order of storing becomes the order of the conversation.
         return sorted(newest, key=lambda row: (row.ended_at or row.began_at, row.turn_id))

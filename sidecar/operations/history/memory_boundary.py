@@ -1,4 +1,8 @@
-"""The boundary to the episode memory: each call has a time limit, and every failure is treated as an outage."""
+"""The boundary to the episode memory: each call has a time limit, and every failure is treated as an outage.
+
+The memory is a plugin or a database file, and code of plugins may hang, raise anything, or return values of other
+types. All operations on histories use it through this class.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
@@ -45,6 +49,7 @@ class BoundedMemory:
         """Read an episode. Raises `MemoryUnavailable`, also if the memory returns turns of another episode."""
 
         def fits(found: object) -> bool:
+            # A memory that mixes up its keys would otherwise show one user the conversation of another.
             return isinstance(found, EpisodeContents) and all(turn.episode == episode for turn in found.turns)
 
         return await self._bounded("read", lambda: self._memory.read(episode, most_turns), fits)
@@ -70,6 +75,7 @@ class BoundedMemory:
     async def erase(self, principal: Principal) -> int | None:
         """Remove all episodes of a user; return how many, None if the memory cannot. Raises `MemoryUnavailable`."""
         memory = self._memory
+        # An optional part of the interface; the operator learns that this memory must be erased by hand.
         if not isinstance(memory, UserEraser):
             return None
         return await self._bounded("erase", lambda: memory.erase(principal), _is(int), SECONDS_TO_ERASE)
@@ -87,6 +93,7 @@ class BoundedMemory:
                 answer = await await_with_limit(seconds, ask())
             else:
                 answer = await self._calls.ask(MEMORY, seconds, ask)
+        # These two are answers of a memory and not failures: callers act on them.
         except (InlineComponent, SummaryOutdated):
             raise
         except PluginFailed as failed:

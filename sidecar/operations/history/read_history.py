@@ -1,5 +1,8 @@
 """Reads stored conversations: an orchestrator's episode, a sub-agent's own turns.
 
+The orchestrator reads through `ReadEpisode`; a sub-agent reads through the tool gateway, with the grant of its
+attempt. Both first wait briefly for turns that are just being stored.
+
 Source: PC1-FR-7, PC1-FR-10, TN-11.
 """
 
@@ -83,8 +86,11 @@ class ReadEpisode:
     async def __call__(self, request: ReadEpisodeRequest) -> EpisodeRead:
         """Read an episode. Raises `MemoryUnavailable`."""
         rules, memory = self._history.rules, self._history.memory
+        # The turn before may be in the queue still; without this wait, its model would not know what the user was told
+        # a moment ago.
         await self._history.up_to_date(request.episode)
         contents = await memory.read(request.episode, rules.episode_turns)
+        # After the turns: a turn that is stored in between is counted in `left_out` rather than missed.
         size = await memory.size(request.episode)
         whole = request.view is EpisodeView.FULL
         turns = contents.turns if whole else tuple(after_summary(contents.turns, contents.summary))
@@ -117,6 +123,7 @@ class ReadOwnTurns:
         await self._history.up_to_date(episode)
         most = min(max_turns or rules.own_turns, rules.own_turns)
         found = await self._history.memory.own_turns(episode, child.slot, most)
+        # Filtered again: a memory is a plugin, and a sub-agent must never read the answers of another one.
         own, foreign = only_own(found, child.slot, turn.turn_id)
         if foreign:
             self._history.recorder.anomaly("foreign_history", f"{foreign} turns of others came for {child.slot}")

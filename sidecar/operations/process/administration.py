@@ -148,11 +148,13 @@ class Administer:
             Draining: the process was told to end, which cannot be undone.
         """
         if resume:
+            # The process ends for good; taking turns again would cut them off moments later.
             if STOP in self.readiness.against:
                 raise Draining("the sidecar has been told to end; that cannot be taken back", retry_after=SOON)
             self.binding.draining = False
             self.readiness.clear(DRAIN)
         else:
+            # Before the flag: load balancers should stop sending turns no later than the sidecar refuses them.
             self.readiness.block(DRAIN, f"{by} has it drained: {reason}")
             self.binding.draining = True
         return self.status()
@@ -168,6 +170,7 @@ class Administer:
         Raises:
             UnknownTurn, TurnEnded, StoreUnavailable, RecordConflict.
         """
+        # Before the turn is ended: an end whose process dies must still be attributable to its operator.
         self.report_ended_turn(turn_id, by, reason)
         return await self.end_turn_for_operator(turn_id)
 
@@ -190,6 +193,7 @@ class Administer:
         if not preview:
             self.report_erasure(by, reason)
         try:
+            # Closed also if the operator disconnects: otherwise the lock against a second erasure would stay taken.
             async with aclosing(erase(principal, preview=preview)) as news:
                 async for erased in news:
                     yield erased
@@ -209,6 +213,7 @@ class Administer:
                 metadata={"limit": "verifications", "most": "1"},
                 retry_after=SOON,
             )
+        # Set before the first await, so that two requests cannot both begin.
         self._verifying = True
         try:
             async with self.open_record() as (record, audit, place):
@@ -216,6 +221,7 @@ class Administer:
                 looked = verification.looked
                 async for finding in verification.findings():
                     text = f"{finding.kind}: {finding.text}"
+                    # One by one: a damaged record may have millions of findings.
                     yield Verified(facts=looked.facts, turns=looked.turns, findings=(text,))
                 notices = tuple(verification.notices())
                 yield Verified(facts=looked.facts, turns=looked.turns, notices=notices, done=True)

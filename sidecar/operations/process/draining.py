@@ -107,6 +107,7 @@ class Drain:
         began = worked_at = told_at = self._clock.monotonic()
         while not hurry.is_set():
             now = self._clock.monotonic()
+            # Calls too: a `BindTurn` that is being served has no turn yet, and its client waits for the answer.
             works = bool(self._turns.working.taken or self._calls())
             # The margin counts from the last moment with work, because a parent ends its turn after the last result.
             worked_at = now if works else worked_at
@@ -149,6 +150,8 @@ class Drain:
             async with asyncio.timeout(self._rules.end_within):
                 # One limit for all turns together: a store that hangs must not prolong the stop of the process.
                 for turn in over:
+                    # One after the other: the store gets one append at a time while it may be under load from other
+                    # replicas.
                     await self._end_turn.reap(turn)
         oldest = tuple(turn.turn_id for turn in left[:NAMED])
         return RemainingTurns(len(over) + len(left) - len(at_rest), len(at_rest) - len(left), len(left), oldest)
@@ -163,4 +166,5 @@ class Drain:
 
 def _is_on_record(turn: Turn) -> bool:
     """Return whether nothing of a turn is known here only."""
+    # Otherwise another sidecar would continue the turn without facts that only this process has.
     return not (turn.uncertain or turn.unrecorded)

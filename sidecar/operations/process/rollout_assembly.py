@@ -140,6 +140,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         ports.recorder,
         serve_at_once=ports.serve_unflagged_at_once,
     )
+    # A bind reads cards from memory only, so they are loaded before the view that may select them.
     views.before_showing(definition_watch.fetch)
     pinned = PinnedTurns(ports.turns, ports.record, store, ports.turn_lifetime)
     views.shown_with(pinned.bound_here)
@@ -182,7 +183,7 @@ def _evidence_reader(ports: RolloutPorts) -> "Callable[[], Awaitable[Sequence[Ra
 
     @cache
     def reader() -> "ReadRampEvidence":
-        from sidecar.operations.evaluation.ramp_evidence import ReadRampEvidence  # noqa: PLC0415  as said above
+        from sidecar.operations.evaluation.ramp_evidence import ReadRampEvidence  # noqa: PLC0415  few deployments ask
 
         return ReadRampEvidence(ports.store, ports.record, ports.clock)
 

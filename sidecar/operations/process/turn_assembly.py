@@ -161,6 +161,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     """
     grants = grants or GrantTable(ports.ids, ports.lease_held, ports.lease_term)
     hints = RecordHints()
+    # Every append goes through it: a watcher of a turn would otherwise wait for its next poll.
     store = NotifyingStore(ports.store, hints)
     dependencies = _dependencies(ports, store, grants, QuestionDesk(keys, rules.question_lifetime))
     turns = Turns(ports.clock, ports.definitions, keys, rules)
@@ -175,6 +176,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     take_over = TakeOver(rules, dependencies, restore, execute, turns, continue_work)
     recovery = DispatchRecovery(find, restore, take_over, continue_work)
     end_turn = EndTurn(rules, dependencies, turns, history.captures, find=find, restore=restore)
+    # Set afterwards, because the two need each other.
     turns.gives_up_by(end_turn.give_up)
     counts = ports.call_counts or RecordedCallCounts(ports.store, ports.clock, rules.record_timeout)
     return Operations(

@@ -95,6 +95,7 @@ class Checkpointing:
                 self._signed, self._since = dict(standing.roots), standing.since
                 self._signed_audit = standing.audit
             # Roots are read before the time is taken, so a checkpoint never claims a later state than it signs.
+            # Only roots with new facts: a line for an unchanged root would say nothing new and let the file grow.
             moved = [state for state in await self._archive.roots() if self._has_moved(state)]
             head = AuditHead() if self._audit is None else await self._audit.audit_head()
             now = self._clock.now()

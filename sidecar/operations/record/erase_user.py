@@ -129,6 +129,7 @@ class EraseUser:
                 yield replace(erased, looked_at=looked_at)
             looked_at = max(erased.looked_at, found.looked_at)
             report = replace(erased, looked_at=looked_at, turns=erased.turns + len(found.ended))
+            # An open turn still needs its texts: it could not be continued or ended. The operator ends it first.
             if preview or found.open:
                 yield replace(report, open_turns=tuple(found.open), conversations=None)
                 return
@@ -148,6 +149,8 @@ class EraseUser:
             # old row.
             await self._lists.catch_up()
             await self._archive.compact()
+            # After the record: the history catches up from the record, and would restore a conversation that was
+            # removed first.
             removed = await self._conversations.erase(principal)
             total = None if removed is None or report.conversations is None else report.conversations + removed
             erased, is_clean = replace(report, conversations=total), True
@@ -216,6 +219,7 @@ class _UserTurns:
             self.open.append(turn_id)
 
     def _is_named_in(self, fact: Stored) -> bool:
+        # Compared exactly: the search finds any text that contains the id, for example an id that begins with it.
         user = draft_of(fact).texts.user
         return user is not None and user.principal == self.principal
 

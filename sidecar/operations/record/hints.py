@@ -33,6 +33,7 @@ class RecordHints:
         try:
             yield waker
         finally:
+            # Also after an error or a cancellation: a watcher that stayed would count against the limit for ever.
             wakers.remove(waker)
             if not wakers:
                 del self._watchers[turn_id]

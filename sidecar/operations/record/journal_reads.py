@@ -1,4 +1,8 @@
-"""Reads of a record, derived from the facts of its journal."""
+"""Reads of a record, derived from the facts of its journal.
+
+Every store of records (SQLite, PostgreSQL, memory) reads facts in its own way and derives everything else here, so
+that all of them describe a turn in the same way.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -43,6 +47,7 @@ class ReadsOfJournal:
 
     async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
         """Return the slots of the episode's last ended turn that called any."""
+        # From an index of ended turns: reading all turns of an episode would cost a bind too much.
         turn_id = await self._facts_of.last_called(episode_id)
         routing = None if turn_id is None else await self.routing_record(turn_id)
         return () if routing is None else routing.called

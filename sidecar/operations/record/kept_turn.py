@@ -38,8 +38,11 @@ class KeptTurn:
         for draft in group:
             if draft.salt in salts:
                 continue  # repeated by its caller after an append whose answer was lost
+            # After the check above, which ignores ownership: a repeated draft is recorded already, even if its dispatch
+            # has another owner by now. Refusing it would tell the caller that a recorded fact is not recorded.
             fact = fact_of(draft, links_of(head, draft.body))
             try:
+                # On a local name: the state of the turn must not change if a later draft of the group is refused.
                 head = after(head, fact)
             except JournalCorrupt as broken:
                 return FactRejected(fact, broken.reason, broken.about).text

@@ -73,6 +73,8 @@ class TurnListReader:
         # If several sidecars append to a turn, its row may already contain later facts than the changes that were read
         # here. The row with more facts counts.
         newer = {turn_id: line.row for turn_id, line in lines.items() if kept.get(turn_id, 0) <= line.version}
+        # Counted, not raised: a list for an operator may be incomplete, with its `as_of`. Decisions use
+        # `complete_turns`.
         self.behind += changes.behind > 0
         return newer, changes.as_of
 

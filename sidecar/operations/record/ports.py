@@ -2,11 +2,11 @@
 
 The rules about what may be appended exist once, in `sidecar/core/journal/rules.py`. A database must guarantee:
 
-1. The facts of a `TurnAppend` are written completely and in order, durably when the call returns, or not at all. 2.
-Nothing is written unless the turn has as many facts as the append says (`before`). A database with several writing
-processes compares and sets in one statement. 3. Each fact gets the next number of its instance, without gaps, and
-extends the running root of its instance and day. 4. Only `remove`, `remove_frames` and `erase` change or remove data;
-they reject markers that do not fit.
+1. The facts of a `TurnAppend` are written completely and in order, durably when the call returns, or not at all.
+2. Nothing is written unless the turn has as many facts as the append says (`before`). A database with several writing
+   processes compares and sets in one statement.
+3. Each fact gets the next number of its instance, without gaps, and extends the running root of its instance and day.
+4. Only `remove`, `remove_frames` and `erase` change or remove data; they reject markers that do not fit.
 """
 
 from collections.abc import AsyncIterator, Sequence

@@ -135,6 +135,7 @@ class Projector:
     async def step(self) -> bool:
         """Project at most one pass of facts; return whether any are left. Raises `StoreUnavailable`."""
         async with self._one_at_a_time:  # a list may ask for a step beside the loop
+            # Several sidecars may share the work on one journal: each takes the sequences that are its own.
             mine = await self.projection.mine()
             marks = await self.projection.watermarks()
             try:
@@ -166,6 +167,7 @@ class Projector:
         # crash in between the next start repeats everything, because the number is still the old one.
         self._open.clear()  # the cached lines may contain erased texts
         days = sorted({marker.partition for marker in await self.journal.markers()})
+        # A second removal of the same days changes nothing, so a repetition after a crash is safe.
         await self.projection.apply((), marks, days)
         erased = await self.journal.erased_turns()
         for at in range(0, len(erased), TURNS_READ_AGAIN):
@@ -182,6 +184,8 @@ class Projector:
             try:
                 reading = await self._reading_of(turn)
             except UnreadableFact as why:
+                # Once for each turn and process: the turn stays in the journal, and each new fact of it would report it
+                # again.
                 if turn.turn_id not in self._unreadable:
                     self._unreadable.add(turn.turn_id)
                     self._recorder.anomaly("turn_not_listed", str(why), {"turn_id": turn.turn_id})
@@ -204,6 +208,7 @@ class Projector:
                 facts = (await self.journal.facts(turn.turn_id)).facts[: turn.version]
         for fact in facts:
             reading.take(fact)
+        # Fewer facts than announced: retention removed them during the pass. The next pass learns of it.
         return reading if reading.version == turn.version else None
 
     def _cache_open(self, readings: Sequence[TurnLineBuilder]) -> None:
@@ -211,6 +216,7 @@ class Projector:
             self._open.pop(reading.turn_id, None)
             if not reading.ended:
                 self._open[reading.turn_id] = reading
+        # The least recently changed turn first; if it changes again, all of its facts are read.
         while len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)
 

@@ -1,6 +1,10 @@
 """Reads the record: lists of turns and episodes, one turn, and its events as they happen.
 
-All data comes from the store, so the turn may run at any sidecar. Source: SX-39, SX-40.
+All data comes from the store, so the turn may run at any sidecar.
+
+Clients of the history service call this, among them the operators' console. No dispatch waits for it.
+
+Source: SX-39, SX-40.
 """
 
 import asyncio
@@ -98,6 +102,7 @@ class ReadRecord:
     async def list_turns(self, query: TurnQuery) -> TurnPage:
         """Return a page; `query.limit` 0 means the default. Raises `StoreUnavailable`."""
         limit = min(query.limit or self._rules.page, MOST_ROWS)
+        # One row more than is shown tells whether there is another page.
         found = await self._reads.turns(msgspec.structs.replace(query, limit=limit + 1))
         shown, more = found.rows[:limit], len(found.rows) > limit
         return TurnPage(shown, (shown[-1].began_at, shown[-1].turn_id) if more else None, found.as_of)
@@ -134,6 +139,8 @@ class ReadRecord:
         with self._place(turn_id) as waker:
             watched = _Watched(after)
             while True:
+                # Before the read: a fact that is appended during it sets the event again, and is read in the next
+                # round.
                 waker.clear()
                 # Only one batch is in memory while the watcher reads it, so 64 watchers that do not read hold 64
                 # batches and not 64 turns.
@@ -167,6 +174,7 @@ class ReadRecord:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._rules.poll.total_seconds()):
                 await waker.wait()
+            # Facts come in bursts; without this pause each of them would read and send the whole turn again.
             await asyncio.sleep(self._rules.gather.total_seconds())
 
 
@@ -194,6 +202,7 @@ class _Watched:
         for place in self._unseen(turn):
             named = place.event.child_id in self._named
             weight = _weight(place.event) + (0 if named else ROW_BYTES + len(place.opened.context_json.encode()))
+            # At least one event for each message, whatever its size: otherwise the watch would stop at a large event.
             if events and size + weight > most_bytes:
                 return EventBatch(tuple(children), tuple(events)), True
             if not named:
@@ -209,6 +218,7 @@ class _Watched:
         for child in in_order(turn.children):
             seen, latest = self._after.get(child.opened.child_id, 0), child.opened.opened_at
             for event in child.events:
+                # A clock that was set back between two sidecars must not reorder the events of one child.
                 latest = max(latest, event.time)
                 if event.sequence > seen:
                     found.append(_Place(latest, child.opened.step_idx, child.opened, event))

@@ -1,5 +1,8 @@
 """Removes old data once a day and leaves signed markers.
 
+A marker is stored outside the database before its rows are removed; the verification of the record later accepts it
+in their place. The supervisor owns the daily loop.
+
 Source: SX-38, DESIGN section 10.
 """
 
@@ -84,6 +87,7 @@ class Retention:
         now = self._clock.now()
         try:
             before = now - self._rules.audit
+            # Whole days only: the running root of a day can be verified or covered by a marker, but not cut.
             roots = await self._archive.removable(before)
             markers = [removal_of(root, before, now, self._signer) for root in roots]
             if markers:

@@ -1,4 +1,8 @@
-"""The rows of lists in memory, for a journal in memory."""
+"""The rows of lists in memory, for a journal in memory.
+
+The record in memory uses it. It follows the same rules as the tables in databases, so that tests of lists hold for
+both.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
@@ -42,6 +46,7 @@ class RowsInMemory:
             self.lines.pop(turn_id, None)
         for line in lines:
             kept = self.lines.get(line.turn_id)
+            # A list may have projected newer facts beside the loop; an older line must not replace them.
             if (kept is None or kept.version <= line.version) and self._is_kept(line.turn_id):
                 self.lines[line.turn_id] = line
         self._reached = reached

@@ -29,6 +29,8 @@ async def append_within(
     try:
         if store.waits:
             at = asyncio.get_running_loop().call_at if deadlines is None else deadlines.at
+            # The time limit ends the wait and not the append, which may still succeed: callers keep the drafts and
+            # append them again.
             await deadline_at(until, store.append(drafts), at)
         else:
             await store.append(drafts)  # a store in memory: a timer would cost more than the append
@@ -56,6 +58,7 @@ async def complete_turns(reads: RecordReads, query: TurnQuery) -> tuple[TurnRow,
     Raises `StoreUnavailable`, also if the lists lag behind the journal: recent turns may be missing then.
     """
     page = await reads.turns(query)
+    # A list is complete only up to `as_of`. A budget or a limit that is computed from it could count too little.
     if page.as_of is not None:
         raise StoreUnavailable("the lists are behind: recent turns may be missing", retry_after=LISTED_AGAIN)
     return page.rows

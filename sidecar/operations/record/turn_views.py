@@ -1,4 +1,8 @@
-"""A turn as clients see it: its line in a list, and as much of the turn as fits into one answer."""
+"""A turn as clients see it: its line in a list, and as much of the turn as fits into one answer.
+
+`read_record` uses it. An answer has a limit of size: texts and events that no longer fit are left out, and the answer
+says how many.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -93,10 +97,13 @@ def only(turn: StoredTurn, child_ids: Sequence[ChildId]) -> StoredTurn:
 def truncate_to_size(row: TurnRow, turn: StoredTurn, most_bytes: int) -> TurnSummary:
     """Return as much of a turn as fits into `most_bytes`; short texts come before long ones."""
     room = _Room(most_bytes)
+    # Events of all children before the details of any: a reader can fetch one child's details with `child_ids`, but
+    # must see what happened to each.
     children = [_with_events(child, room) for child in turn.children]
     dispatches = [_dispatch(dispatch, room) for dispatch in turn.dispatches]
     children = [_with_details(child, room) for child in children]
     routing = turn.routing
+    # Twice the JSON is an upper bound of its size as protobuf, with room for the fields that are written out.
     if routing is not None and not room.text_fits(2 * len(msgspec.json.encode(routing))):
         routing = None
     ended = turn.ended
@@ -144,6 +151,7 @@ class _Room:
 
     def row(self) -> None:
         """Reserve room for a row that is never left out: a dispatch has at most 64 calls, and a turn few dispatches."""
+        # May become negative: rows are never left out, and then no text fits any more.
         self._left -= ROW_BYTES
 
     def _take(self, size: int) -> bool:
@@ -180,6 +188,7 @@ def _outcome(outcome: CallOutcome, room: _Room) -> CallOutcome:
     question = outcome.question
     if question is not None and not room.text_fits(len(msgspec.json.encode(question))):
         outcome = msgspec.structs.replace(outcome, question=None)
+    # Whole or not at all: a narration that is cut in the middle could be read as complete.
     if outcome.answer == Answer() or room.text_fits(len(msgspec.json.encode(outcome.answer))):
         return outcome
     return msgspec.structs.replace(outcome, answer=Answer(data_unavailable=outcome.answer.data_unavailable))

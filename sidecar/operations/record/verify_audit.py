@@ -55,6 +55,7 @@ class AuditVerification:
                 # A gap may come from a retention that ran after the markers were read: read them again.
                 if row.number != walk.number + 1:
                     removed = self._removed(await self._audit.audit_markers())
+                    # Only a marker that ends right before this row explains the gap; any other gap is a finding.
                     if removed.number + 1 == row.number:
                         walk.continue_after(removed)
                 for finding in walk.take(row):

@@ -105,6 +105,7 @@ class LogVerification:
         """
         for finding in self._of_files():
             yield finding
+        # After the files: a root can only have grown since, so a checkpoint that it does not reach is a finding.
         self._states = await self._roots()
         async for finding in self._of_markers():
             yield finding

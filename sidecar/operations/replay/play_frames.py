@@ -184,10 +184,13 @@ class RecordedRunner:
         began = max(loop.time(), self._recording.begun_at[child.dispatch_id] + attempt.began * MICROSECOND)
         for frame in attempt.frames:
             if isinstance(frame, Happening):
+                # At its recorded time and independently of the runner's events: it may have come while the runner was
+                # silent.
                 loop.call_at(began + frame.at * MICROSECOND, self._happen, child, frame)
         for frame in attempt.frames:
             if isinstance(frame, Happening):
                 continue
+            # To an absolute time: relative sleeps would add up their rounding errors.
             await asyncio.sleep(began + frame.at * MICROSECOND - loop.time())
             if isinstance(frame, EndFrame):
                 _end(frame)
@@ -224,6 +227,7 @@ class RecordedRunner:
         if frame.over:
             used = Usage(frame.input_tokens, frame.output_tokens, frame.cached_input_tokens)
             child.ledger.delegated(ChildId(frame.child_id))
+            # The budget was exhausted, or not, by these tokens too.
             child.ledger.use_tokens(used.total)
             child.add_below(used, barred=frame.barred, sent=frame.sent, unknown=frame.unknown)
             return
@@ -231,6 +235,7 @@ class RecordedRunner:
         delegation.end()  # no caller waits for it
         child.ledger.delegate(ChildId(frame.child_id), delegation)
         if dispatch is not None:
+            # The delegated child had a step; without it, later calls would get other emission indexes.
             dispatch.turn.take_steps(1)
 
     def _dispatch(self, child: Child) -> LiveDispatch | None:

@@ -62,6 +62,7 @@ async def replay_turn(
     running: list[LiveDispatch] = []
     refused: dict[DispatchId, str] = {}
     for opened in document.dispatches:
+        # In virtual time: the sleep costs nothing, but keeps the order in which dispatches and events happened.
         await asyncio.sleep(start + (opened.opened_at - first).total_seconds() - loop.time())
         _arm_stops(recording, operations, opened, loop.time())
         request = _request_of(opened, document.told.get(opened.dispatch_id, ()), token)
@@ -95,10 +96,13 @@ def rules_of_replay(rules: DispatchRules, fan_out_cap: int) -> DispatchRules:
     return replace(
         rules,
         binding=replace(rules.binding, fan_out_cap=fan_out_cap),
+        # The recorded time left decides; a limit that was lowered since must not stop calls that had time.
         join_timeout=timedelta(days=1),
         strict_prior_context=False,
+        # A replay must not record itself.
         record_frames=False,
         admission=replace(rules.admission, min_remaining_time=timedelta(0)),
+        # The budget and the breakers depend on other turns of that time. The recording says where they stopped a retry.
         retries=replace(rules.retries, share=1.0, floor=1_000_000),
         breaker=replace(rules.breaker, failures=1_000_000),
     )

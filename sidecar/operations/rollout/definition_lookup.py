@@ -1,4 +1,8 @@
-"""Finds the definition that a request names, in memory and in the record."""
+"""Finds the definition that a request names, in memory and in the record.
+
+Every step on a rollout begins here. A kill must find its definition even while the store is unavailable, so the
+look-up in memory is separate from the one in the record, which decides.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -23,12 +27,14 @@ class DefinitionMatch(NamedTuple):
 
 def match_in(slots: Mapping[Slot, SlotRollout], asked: StepRequest) -> DefinitionMatch | None:
     """Return the requested definition: of several with its id the active one, otherwise the newest."""
+    # Sorted: every replica must find the same definition for a request without a slot.
     for slot in sorted(slots):
         rollout = slots[slot]
         if asked.slot not in {"", slot}:
             continue
         fitting = [each for each in rollout.of_id(asked.definition_id) if asked.digest in {"", each.digest}]
         if fitting:
+            # Operators name ids and mean what users get; only without an active content the newest is meant.
             serving = [each for each in fitting if each.digest == rollout.active]
             return DefinitionMatch(rollout, (serving or fitting)[-1])
     return None
@@ -50,6 +56,7 @@ def match_on_record(slots: Mapping[Slot, SlotRollout], asked: StepRequest, held:
     if held is not None and isinstance(asked, Kill):
         asked = msgspec.structs.replace(asked, definition_id=held.definition_id)
         found = _killed(slots, asked, held)
+        # The held digest was used for the search. The error below must name the id, which the operator knows.
         asked = msgspec.structs.replace(asked, digest="")
     else:
         asked = asked if held is None else msgspec.structs.replace(asked, digest=held.digest)

@@ -1,4 +1,10 @@
-"""The requester of a step, and the stored answer that a repeated request gets. Source: PF1-FR-10."""
+"""The requester of a step, and the stored answer that a repeated request gets.
+
+`take_step` stores the answer in the same transaction as the step. A client that lost the connection can therefore
+repeat the request, and no step is made twice.
+
+Source: PF1-FR-10.
+"""
 
 from datetime import datetime
 from hashlib import sha256
@@ -31,6 +37,7 @@ def actor_of(asked: StepRequest, actor: str, at: datetime, audit_context: AuditC
         actor=actor,
         actor_key=asked.actor_key,
         actor_role=asked.actor_role,
+        traceparent=asked.traceparent,
         reason=asked.reason,
         request_id=asked.request_id,
         at=at,
@@ -71,6 +78,7 @@ def stored_answer(asked: StepRequest, kind: str, answer_json: str, by: Actor) ->
 
 def is_done(earlier: StoredAnswer, asked: StepRequest, actor: str) -> bool:
     """Return whether an equal request of the same operator was completed."""
+    # All three: another operator who guesses a request id must not learn what it did.
     stored = (earlier.kind, earlier.fingerprint, earlier.asker)
     return stored == (DONE, asked.fingerprint, requester_of(asked, actor))
 
@@ -84,5 +92,6 @@ def previous_answer(earlier: StoredAnswer, asked: StepRequest, actor: str) -> St
     refuse_other_request(earlier, asked.fingerprint, requester_of(asked, actor))
     if earlier.kind == DONE:
         return msgspec.structs.replace(from_json(earlier.answer_json, StepAnswer), repeated=True)
+    # A reason that this version no longer has is still a refusal.
     refusal = error_of_reason(earlier.kind) or TransitionRefused
     raise refusal(earlier.answer_json, metadata={"repeated": "true"})

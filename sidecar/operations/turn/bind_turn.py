@@ -75,6 +75,7 @@ class BindTurn:
         known = self._known(request)
         if known is not None:
             return known
+        # After the look-up: a repeated bind of a turn that this process holds is answered during a drain, too.
         if self._binding.draining:
             raise Draining("the sidecar is shutting down and takes no new turns", retry_after=timedelta(seconds=1))
         previous = await self._binding.facts.last_dispatched(request.episode_id)
@@ -87,6 +88,8 @@ class BindTurn:
         turn = self._turns.known(request.turn_id)
         if turn is None:
             return None
+        # The first surface is returned even if a rollout has changed since: the model has seen its tools and prompt. A
+        # turn that another sidecar bound has no request here, so the contents of its token are compared.
         if turn.bind_request != request and not (turn.bind_request is None and _is_bound_as(turn.claims, request)):
             raise TurnIdReused(
                 "turn_id names a turn that was bound with other contents; make a new id for each turn",
@@ -102,6 +105,8 @@ class BindTurn:
             )
         orchestrator = orchestrator_of(catalogue, request.orchestrator_id)
         subject = BindSubject(request.principal, request.experiment_arm)
+        # One read of each snapshot, in one expression without an await: the surface must not mix the definitions of one
+        # moment with the flags or ramps of another.
         surface = self._surfaces.surface(catalogue, orchestrator, self._flags.current(), subject, self._rollouts())
         now = self._clock.now()
         claims = _claims(request, surface, previous, now, now + self._rules.turn_lifetime)
@@ -109,6 +114,8 @@ class BindTurn:
         # the turn from memory, uses the monotonic clock: if the wall clock is set back, turns must still be removed.
         reap_at = self._clock.monotonic() + self._rules.turn_lifetime.total_seconds()
         token = sign_token(claims, self._binding.keys)
+        # Before the registration, which may refuse the turn: an observer may see a surface that no turn got, but never
+        # misses one that a turn uses.
         self._binding.seen(surface)
         turn = Turn(claims, token, surface, reap_at, bind_request=request, compaction_due=due)
         self._turns.add(turn)

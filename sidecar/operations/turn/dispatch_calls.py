@@ -124,7 +124,7 @@ class DispatchCalls:
         """
         turn = await self._recovery.find(request.surface_token)
         await reload_lost(turn, request.dispatch_id, self._recovery)
-        if self._spending.reads_days:
+        if self._spending.reads_days:  # here, because the checks in `_accept` must not wait
             await self._spending.read(turn)
         begin = self._begin_counted if turn.surface.daily_limits else self._begin
         handle = await begin(request, turn, time_left, trace)
@@ -159,10 +159,10 @@ class DispatchCalls:
         trace: TraceContext,
         left: CallsLeft = NO_LIMITS,
     ) -> DispatchHandle | RecordConflict:
-        known = turn.dispatches.get(request.dispatch_id)
+        known = turn.dispatches.get(request.dispatch_id)  # first: a repeated request is never refused by a limit
         if known is not None:
             return await self._attach(known, request)
-        seconds = self._seconds_for(request, time_left)
+        seconds = self._seconds_for(request, time_left)  # may refuse, so nothing is reserved yet
         dispatch = self._accept(request, turn, trace, left)
         # Half of the margin is for recording the outcomes of the calls that are stopped last, half for sending them.
         dispatch.settle_within(seconds, self._rules.delivery_margin.total_seconds() / 2)
@@ -188,7 +188,7 @@ class DispatchCalls:
         if request.join.timeout is not None:
             bounds.append(request.join.timeout)
         if time_left is not None:
-            bounds.append(time_left - self._rules.delivery_margin)
+            bounds.append(time_left - self._rules.delivery_margin)  # later outcomes would reach no client
         seconds = min(bounds)
         if seconds < self._rules.admission.min_remaining_time:
             margin = self._rules.delivery_margin.total_seconds()
@@ -218,7 +218,7 @@ class DispatchCalls:
             )
         self.places.refuse_if_taken(surface, turn.claims.principal, request.calls)
         places = max(0, surface.fan_out_cap - turn.lanes.occupied)
-        plan = plan_dispatch(surface, request.calls, turn.next_step, places)
+        plan = plan_dispatch(surface, request.calls, turn.next_step, places)  # the cap is the turn's
         if left or self._spending.limits:
             plan = limited_plan(plan, left, partial(self._spending.refusal, turn), self._deps.recorder)
         intents = self._intents(request, turn, plan)
@@ -227,8 +227,8 @@ class DispatchCalls:
         dispatch = LiveDispatch(
             request, turn, plan, intents, clock=clock, recorder=recorder, rules=self._rules, trace=traced
         )
-        turn.accept(dispatch)
-        turn.lanes.enter(_waiting(dispatch))
+        turn.accept(dispatch)  # reserves the steps of its calls, so that no other dispatch uses them
+        turn.lanes.enter(_waiting(dispatch))  # all slots at once: queue order is emission order
         self.places.enter(dispatch)
         self._turns.begins_work(turn)
         return dispatch
@@ -251,7 +251,7 @@ class DispatchCalls:
         """Record the children that start immediately, then start all calls. A refusal undoes the acceptance."""
         try:
             children = await self._put_on_record(dispatch)  # before any call starts: a crash must not hide one
-        except BaseException as error:
+        except BaseException as error:  # also a cancellation: clients that wait for the opening must be answered
             dispatch.withdraw(error if isinstance(error, SubagentsError) else InternalError("try again"))
             self._is_over(dispatch)
             if isinstance(error, SubagentsError):
@@ -284,7 +284,7 @@ class DispatchCalls:
         turn.note_claims(recorded=not deps.store.shared)
         children = {each.child.call_id: each.child for each in new}
         for child in children.values():
-            turn.keep_child(child)
+            turn.keep_child(child)  # after the append: a child in memory is a child on record
         called = [slot for each in turn.dispatches.values() for slot in each.plan.called]
         self._facts.dispatched(turn.claims.episode_id, distinct(called))
         return children

@@ -1,6 +1,7 @@
 """Prepares the end of a turn: every child gets its verdict and is closed, and the routing decision is built.
 
-Nothing here waits or writes.
+`end_turn` calls this when the turn's tasks have ended, and appends the facts that it returns. Nothing here waits or
+writes, so no other work of the turn can run between the verdicts and the routing decision.
 """
 
 from collections.abc import Mapping, Sequence
@@ -125,6 +126,7 @@ def _routed_calls(turn: Turn, settling: Settling, now: datetime) -> tuple[Routed
     for dispatch_id, dispatch in turn.dispatches.items():
         known, unfinished = dispatch.calls.outcomes, settling.get(dispatch_id, {})
         for place, call in enumerate(dispatch.request.calls):
+            # An outcome in memory, or one of those that this end records; a call with neither would be a defect.
             outcome = known.get(place) or unfinished[call.call_id]
             child = turn.children.get(outcome.child_id) if outcome.child_id else None
             calls.append(
@@ -171,6 +173,8 @@ def _turn_ended(turn: Turn, children: Sequence[Child], routing: RoutingRecord, s
     request, now, values = turn.ending.request, routing.ended_at, list[Values]()
     claims = None if turn.claims_recorded else turn.unnamed_claims
     first = next((each.request.binding_digest for each in turn.dispatches.values()), "")
+    # All events that no fact has yet: the record refuses an end while a child is open, and their closing events are
+    # here.
     progress = [child.progress(now, values, take=False) for child in children if child.waits_for_a_fact]
     body = TurnEnded(
         None if claims is None else claims.claims,
@@ -189,6 +193,7 @@ def _gate_passed(turn: Turn) -> bool:
     """Return whether every dispatch has as many completed children as its join policy needs. Source: SX-35, TN-23."""
     completed = dict.fromkeys(turn.dispatches, 0)
     for child in turn.children.values():
+        # Delegated children do not count: the gate is about the calls of the orchestrator.
         if child.integrated and child.contract.parent_child_id is None and child.dispatch_id in completed:
             completed[child.dispatch_id] += 1
     for dispatch_id, dispatch in turn.dispatches.items():

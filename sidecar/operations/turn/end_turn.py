@@ -60,6 +60,7 @@ class EndTurn:
             StoreUnavailable: the end could not be recorded; repeat the request.
             SurfaceTokenInvalid, SurfaceTokenExpired.
         """
+        # Before the look-up, which may read the record: an invalid request costs no read.
         refuse_component_data("narration", request.narration)
         turn = await self._find(request.surface_token)
         ending = turn.ending
@@ -67,6 +68,8 @@ class EndTurn:
         # it.
         if ending.closed is None and [each for each in request.integrations if each.child_id not in turn.children]:
             await self._restore(turn)
+        # A former attempt may have ended the turn without a confirmation, and the restore above may have found that end
+        # in the record. No other code would report it.
         self.report(turn)
         # The turn keeps the request. The token has kilobytes, so the request shares the turn's copy of it.
         request = msgspec.structs.replace(request, surface_token=turn.token)

@@ -1,4 +1,8 @@
-"""Ends a turn on an operator's request, if its parent does not end it."""
+"""Ends a turn on an operator's request, if its parent does not end it.
+
+The normal way is `end_turn`, which the parent calls. This operation is for a turn whose parent is gone or stuck: it
+ends the turn with the default verdicts, and the operator's name and reason are logged first.
+"""
 
 from typing import Protocol
 
@@ -63,9 +67,11 @@ class EndTurnForOperator:
         turn = self._turns.known(turn_id)
         if turn is None:
             stored = await self._stored(turn_id)
+            # Nothing is restored for an ended turn: the operator only learns how it ended.
             if stored.ended is not None:
                 return EndedTurn(True, stored.ended.close_reason, len(stored.children))
             turn = await self._restored(stored)
+        # Before the end: afterwards every turn has ended.
         before = turn.ending.closed is not None
         closed = await self._end_turn.for_operator(turn)
         return EndedTurn(before, closed.routing.close_reason, len(closed.children))

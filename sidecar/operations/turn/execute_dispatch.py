@@ -131,6 +131,8 @@ class ExecuteDispatch:
         now: datetime,
     ) -> None:
         if refused is None:
+            # Only now: the end of the turn closes every child in `turn.children`, and the record refuses an end that
+            # names a child which is not on record.
             dispatch.turn.keep_child(child)
             self._run(dispatch, planned, child, now)
             return
@@ -154,8 +156,12 @@ class ExecuteDispatch:
             # here.
             if refused is not None and not isinstance(refused, RecordConflict):
                 told = msgspec.structs.replace(outcome, reason=CallFailure.RECORD_UNAVAILABLE)
+                # Revision 1: the first draft (revision 0) may be on record after all. The record keeps the highest
+                # revision of an outcome, so both replicas and clients end with the same reason.
                 again = settled_together(dispatch.dispatch_id, [settled_call(told, place, revision=1)])
                 turn.happened(dispatch.dispatch_id, [self._deps.store.draft(turn.turn_id, now, *again)])
+            # In this callback and not before the append: a listener must not see an outcome that a crash could still
+            # undo.
             self._over(dispatch, told, told_at)
 
         return LaidOut(tell, settled=settled_call(outcome, place))
@@ -166,6 +172,8 @@ class ExecuteDispatch:
         # The outcome is set before the slot is released: the next call of the slot may start in this very call, and
         # must see a settled predecessor.
         dispatch.turn.lanes.leave(dispatch.lane_keys[outcome.call_id])
+        # `stops` has an entry for each call without an outcome, including calls that never start. A call that kept its
+        # entry, or its place in the queue, would block the dispatch and count against the cap until the turn ends.
         if not dispatch.calls.stops:
             self._finish(dispatch)
 

@@ -122,6 +122,8 @@ class RestoreTurn:
             # it cannot cause effects beside the new owner's attempt.
             self._deps.grants.revoke_all_of(known.child_id)
         restored = restored_child(turn, stored, outcome)
+        # Also a child that was unknown here. Its opening may have been recorded although the append got no answer; if
+        # such a child were left out, the end of the turn could never close it.
         if restored is not None:
             turn.keep_child(restored)
         return restored
@@ -134,7 +136,10 @@ class RestoreTurn:
             finished = known.stage is DispatchStage.FINISHED
             same = known.ownership.here or all(each in known.calls.outcomes.values() for each in stored.outcomes)
             if lost:
+                # The tasks of the lost dispatch still end in their old object. A new object takes its place below, so
+                # that late events of the old one reach no listener.
                 turn.lose(known)
+            # Listeners hold this object, and it already says what the record says.
             elif finished and same:
                 return
             elif not finished:
@@ -176,6 +181,8 @@ class RestoreTurn:
         children = _children_of(of_turn, stored.opened.dispatch_id)
         dispatch.calls.take_in({each.call_id: each for each in stored.outcomes}, children, stored.cancelled)
         if stored.settled and dispatch.stage is not DispatchStage.FINISHED:
+            # Without an overhead: it was measured by the process that executed the dispatch, and that process has
+            # reported it.
             dispatch.finish()
 
 

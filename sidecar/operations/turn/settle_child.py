@@ -33,6 +33,7 @@ def is_contradicted(child: Child, verdict: Verdict) -> bool:
     """Return whether a child was closed with a different verdict."""
     if child.log.state is not ExecutionState.CLOSED:
         return False
+    # `AUTOMATIC` contradicts nothing: it asks for whatever verdict the answer allows.
     return (verdict is Verdict.ACCEPTED and not child.integrated) or (verdict is Verdict.REJECTED and child.integrated)
 
 
@@ -86,6 +87,7 @@ class CloseChild:
             StoreUnavailable.
         """
         turn = await self._find(request.surface_token)
+        # Another sidecar may have run the child, or its opening was confirmed late.
         if request.integration.child_id not in turn.children:
             await self._restore(turn)
         child = child_named(turn, request.integration.child_id)
@@ -107,15 +109,19 @@ class CloseChild:
 
     async def _save(self, turn: Turn, child: Child) -> None:
         deps, now, dispatch_id = self._deps, self._deps.clock.now(), child.dispatch_id
+        # After a failed append the events are in a draft already, and a repeated request only appends that draft again.
         if child.waits_for_a_fact:
             values = list[Values]()
             body = ChildClosedFact(dispatch_id, (child.progress(now, values),))
             turn.happened(dispatch_id, [deps.store.draft(turn.turn_id, now, body, Texts(values=tuple(values)))])
         drafts = turn.in_front(dispatch_id)
+        # Everything is recorded: an earlier append, or one of another call of the dispatch, has carried the events.
         if not turn.unconfirmed_marks(child):
             return
         dispatch = turn.dispatches.get(dispatch_id)
         until = deps.clock.monotonic() + self._rules.record_timeout.total_seconds()
+        # The takeover first, in the same append: the record accepts events of a child only from the owner of its
+        # dispatch.
         refused = await append_within(deps.store, [*taking(dispatch, deps.store, now), *drafts], until)
         if isinstance(refused, RecordConflict):
             await self._restore(turn)

@@ -67,6 +67,7 @@ class Spending:
                 # The cost of this turn is read from memory (`cost_of_turn`), where it is newer.
                 if row.turn_id == turn.turn_id:
                     continue
+                # An ended turn is read once: no outcome follows its end.
                 if row.turn_id not in ended:
                     cost = await self._cost_on_record(row.turn_id)
                     if row.state is TurnState.OPEN:
@@ -77,6 +78,7 @@ class Spending:
             if len(rows) < PAGE:
                 break
             before = rows[-1].began_at, rows[-1].turn_id
+        # Only after a complete read: a partial sum would allow a call that exceeds the budget.
         turn.note_spent(total)
 
     def refusal(self, turn: Turn, planned: PlannedCall) -> str:

@@ -1,4 +1,4 @@
-"""One lane: reads operations, runs each like the RPC it names, and writes all results from one task."""
+"""Serves one session lane: reads operations, runs each like the RPC that it names, writes all results in one task."""
 
 import asyncio
 import math
@@ -27,7 +27,7 @@ HEARTBEAT: Final = pb.SessionResponse(heartbeat=pb.SessionHeartbeat()).Serialize
 
 
 class LaneParts(Struct, frozen=True):
-    """The objects that all lanes of a process share; `methods` by the kind of operation."""
+    """The objects that all lanes of a process share. `methods` has the method of each kind of operation."""
 
     rules: SessionRules
     around: LaneDependencies
@@ -37,7 +37,7 @@ class LaneParts(Struct, frozen=True):
 
 
 class Lane:
-    """One lane, from its first message until its last. `serve` once, in the task of its call."""
+    """One lane, from its first message to its last. Call `serve` once, in the task of the lane's call."""
 
     def __init__(self, parts: LaneParts, guard: HandlerWrapper, call: Call) -> None:
         self._parts, self._guard, self._call = parts, guard, call
@@ -71,11 +71,11 @@ class Lane:
             reading.cancel()
 
     def auth_context(self) -> Any:
-        """Return what the TLS handshake of its connection has proven."""
+        """Return what the TLS handshake of the lane's connection has proven."""
         return self._call.context.auth_context()
 
     def drain(self, reason: pb.SessionDrainReason) -> None:
-        """Ask the client to open another lane; before its hello, this is postponed until the hello arrives."""
+        """Ask the client to open another lane. Before the client's hello, the request waits for the hello."""
         if self._incoming.stage is LaneStage.OPENING:
             self._drain_at_hello = reason
         elif self._incoming.drain():
@@ -100,7 +100,7 @@ class Lane:
             self._incoming.check_open()
             self._incoming.close()
             self._end_if_idle()
-        except Exception as error:  # noqa: BLE001  any error ends the lane
+        except Exception as error:  # noqa: BLE001  an error here belongs to the whole lane, not to one operation
             self._writer.fail(error)
 
     async def _until_there_is_room(self) -> None:

@@ -1,4 +1,4 @@
-"""One operation of a lane: a call context like gRPC's, and the listener of its dispatch."""
+"""One operation of a session lane. It acts as the context of its call, as gRPC's does, and listens to its dispatch."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -29,10 +29,10 @@ CREDIT_RETRY: Final = timedelta(0)
 LONGEST_SECONDS: Final = LONGEST_DEADLINE.total_seconds()
 OK: Final = StatusCode.OK.name
 LEFT: Final = StatusCode.CANCELLED.name
-"""Code of an operation whose lane broke before it ended, as of an RPC whose client has left."""
+"""The code of an operation whose lane broke before its end: the code of an RPC whose client has left."""
 CARRIER: Final = "lane"
 NO_METHOD: Final = "_OTHER"
-"""Method of an operation without a request: OpenTelemetry's name for an unknown method."""
+"""The method of an operation without a request: OpenTelemetry's name for an unknown method."""
 
 
 class LeaveReason(Enum):
@@ -66,10 +66,11 @@ class Operation:
         dispatch_id: the dispatch that the request names, if any.
         began: the time of its arrival, by the lane's monotonic clock.
         seconds: its time limit; None: no limit.
-        left: why the client no longer waits for it; None: the client waits.
+        left: why the client no longer waits for the operation; None: the client waits.
         grace: the time after `left` in which the client may resume.
         started: whether its task has run at all. A task that is cancelled before its first step never runs.
-        begun: whether its dispatch runs or has this listener. From then on, later operations of the turn may begin.
+        begun: whether its dispatch has started, or sends its frames here. From then on, later operations of the turn
+            may begin.
         task: executes the operation.
     """
 
@@ -159,7 +160,7 @@ class Operation:
             raise ListenerClosed
 
     def check(self) -> None:
-        """Raise why a frame was not taken, e.g. `SessionCreditExhausted`; the last one leaves with the status."""
+        """Raise the error that prevented a frame, e.g. `SessionCreditExhausted`. The last frame leaves in `end`."""
         if self._refused is not None:
             raise self._refused
 

@@ -1,4 +1,4 @@
-"""The operator's limits for lanes, and the dependencies of lanes on the process."""
+"""The limits of session lanes, which operators set, and the dependencies of lanes on the process."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from sidecar.core.session.stalls import Stall
 
 SILENT_INTERVALS: Final = 3
-"""Intervals without a message after which a client that announced heartbeats counts as gone."""
+"""Heartbeat intervals without a message after which a client that announced heartbeats counts as gone. More than one,
+because a busy client may miss one."""
 
 
 class SessionRules(Struct, frozen=True):
-    """The rules for serving lanes. See the settings of the section `session`."""
+    """The limits of lanes; `docs/settings.md` explains each in the section `session`."""
 
     max_age: timedelta = timedelta(minutes=30)
     drain_time: timedelta = timedelta(minutes=2)
@@ -39,12 +40,13 @@ class SessionRules(Struct, frozen=True):
 def contract(rules: SessionRules) -> pb.Contract:
     """Return the contract that a sidecar with lanes offers."""
     offered = pb.Contract(version=CONTRACT_VERSION, features=[SESSION_FEATURE, QUESTIONS_FEATURE])
+    # The client must set a deadline for the lane's stream; it cannot know the age and the drain time of this sidecar.
     offered.session_deadline.FromTimedelta(longest_deadline(rules.max_age, rules.drain_time))
     return offered
 
 
 class LaneReports(Protocol):
-    """Receives events of lanes for operators. Never raises, never waits."""
+    """Logs and counts events of lanes. Never raises, never waits."""
 
     def stalled(self, stall: "Stall") -> None:
         """A lane was closed because its client did not read it."""
@@ -57,8 +59,8 @@ class LaneCounts(Struct):
     """Counts of lanes, for metrics that are read at intervals.
 
     Attributes:
-        lanes: that are open.
-        operations: that have ended, by method and code.
+        lanes: number of open lanes.
+        operations: number of ended operations, by method and code.
     """
 
     lanes: int = 0

@@ -1,4 +1,4 @@
-"""`DispatchService.Session`: admits lanes."""
+"""Serves `DispatchService.Session`, the RPC that opens a session lane: a stream that carries many operations."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
@@ -45,16 +45,18 @@ class SessionServicer:
     def drain(self) -> None:
         """Ask every client to open its next lane elsewhere: the sidecar is about to stop."""
         self._draining = True
+        # A copy: a lane that ends at once removes itself.
         for lane in list(self._lanes.values()):
             lane.drain(pb.SESSION_DRAIN_REASON_STOPPING)
 
     async def _session(self, messages: AsyncIterator[pb.SessionRequest], call: Call) -> None:
+        # First: a lane that gRPC ends at its deadline would cut off its operations without a drain.
         check_deadline(call.time_left, longest_deadline(self._rules.max_age, self._rules.drain_time))
         if self._draining:
             raise Draining("the sidecar is about to stop; open the lane elsewhere", retry_after=RETRY_AFTER)
         if len(self._lanes) >= self._rules.most_lanes:
             raise AdmissionRefused(
-                f"{self._rules.most_lanes} lanes are open; use the plain RPCs, or raise session.most_lanes",
+                f"{self._rules.most_lanes} lanes are open; use the plain RPCs, or raise session.max_lanes",
                 metadata={"limit": LANES_LIMIT},
                 retry_after=RETRY_AFTER,
             )

@@ -1,4 +1,4 @@
-"""The one task that writes to a lane. After each write it sends everything that is queued in one message."""
+"""Writes to a session lane in one task. Everything that is queued during a write leaves in the next message."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,8 +12,8 @@ class LaneWriter:
     """Writes the queued results until the lane ends or fails.
 
     Attributes:
-        failure: the error with which the lane ends; None while it runs, or if the client ends it.
-        over: nothing more may be queued; the queued messages are still sent.
+        failure: the error with which the lane ends; None while the lane runs, or if the client ends it.
+        over: whether nothing more may be queued. Queued messages are still sent.
     """
 
     def __init__(self, write: Callable[[bytes], Awaitable[None]], outgoing: OutgoingQueue, clock: Clock) -> None:

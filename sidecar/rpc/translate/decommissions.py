@@ -1,4 +1,4 @@
-"""Translates the state of decommissions to messages."""
+"""Translates decommissions (the removal of a definition in five steps) to messages."""
 
 from sidecar.core.rollout.decommission_facts import CompletedStep, Decision, Decommission
 from sidecar.core.rollout.events import DecommissionMark, RolloutEvent
@@ -45,7 +45,7 @@ def record_message(record: Decommission) -> reading_pb2.Decommission:
 
 
 def fill_row(message: reading_pb2.DecommissionRow, event: RolloutEvent, mark: DecommissionMark) -> None:
-    """Fill in an audit row."""
+    """Fill in the part of an audit row that describes a step of a decommission."""
     message.definition_id = event.subagent_id
     message.kind = rollout_enums.DECOMMISSION_EVENT_KIND[mark.step]
     message.source_state = rollout_enums.LIFECYCLE_STATE[mark.source_state]

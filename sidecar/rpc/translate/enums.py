@@ -1,4 +1,4 @@
-"""Maps proto enums to the sidecar's values and back; a test checks that each table is complete."""
+"""Maps the enums of the protos to the sidecar's enums and back. A test checks that each table is complete."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -44,6 +44,7 @@ def values_of(numbers: Mapping[Ours, int]) -> dict[int, Ours]:
 
 
 SOURCES: Final = values_of(numbers_of(dispatch_pb2.TurnSource, "TURN_SOURCE", TurnSource))
+# Where unspecified has a default, its meaning for clients of the first version, it is in the table.
 ON_DISCONNECTS: Final = {
     dispatch_pb2.ON_DISCONNECT_UNSPECIFIED: OnDisconnect.CANCEL,
     **values_of(numbers_of(dispatch_pb2.OnDisconnect, "ON_DISCONNECT", OnDisconnect)),
@@ -56,7 +57,7 @@ VERDICTS: Final[Mapping[int, Verdict]] = {
 QUESTION_KIND: Final = numbers_of(question_pb2.QuestionKind, "QUESTION_KIND", QuestionKind)
 ANSWERER: Final = numbers_of(question_pb2.Answerer, "ANSWERER", Answerer)
 ANSWERED_BY: Final[Mapping[int, Answerer]] = values_of(ANSWERER)
-"""Unspecified is refused: a client that does not say who answered could let the model approve."""
+"""Who answered a question. Unspecified is refused: the model could otherwise approve in the name of a user."""
 DECISIONS: Final[Mapping[int, Decision | None]] = {
     question_pb2.DECISION_UNSPECIFIED: None,
     **values_of(numbers_of(question_pb2.Decision, "DECISION", Decision)),
@@ -84,7 +85,7 @@ REASONS_ASKED: Final[Mapping[int, CallFailure | None]] = {
     error_reason_pb2.ERROR_REASON_UNSPECIFIED: None,
     **values_of(REASON),
 }
-"""As a filter: unspecified means any. Reasons for which no call ends are refused."""
+"""As a filter: unspecified means any. Reasons that no call can have are refused."""
 AXIS: Final[Mapping[Axis, Any]] = {
     Axis.NONE: error_reason_pb2.FAILURE_AXIS_UNSPECIFIED,
     Axis.EXECUTION: error_reason_pb2.FAILURE_AXIS_EXECUTION,

@@ -1,4 +1,4 @@
-"""Collects all problems of a request, so that one answer reports them; converts times and durations of messages."""
+"""Checks the fields of a request, and collects all problems for one error; converts times and durations of messages."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -46,7 +46,7 @@ LONGEST_DURATION: Final = timedelta(days=1)
 MOST_COUNT: Final = 1000
 KIB: Final = 1024
 INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode categories that could forge a line in a log or prompt, or hide in it: controls, formats, separators."""
+"""Unicode categories of characters that could forge a line in a log or prompt, or hide text in it."""
 NANOS: Final = 1_000_000_000
 
 
@@ -96,7 +96,7 @@ class Fields:
         return value
 
     def moment(self, field: str, value: Timestamp) -> datetime | None:
-        """A time; None if it is invalid."""
+        """A time; None if it is invalid. Protobuf allows any 64-bit number of seconds."""
         try:
             return (EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)).astimezone(UTC)
         except (OverflowError, ValueError):
@@ -148,15 +148,19 @@ class Fields:
         """A value of an enum. Enums are open in proto3, so the number may be unknown."""
         if number not in values:
             known = ", ".join(names[each] for each in values)
+            # The problem is collected, so some valid value is returned: the request is refused anyway before it is
+            # used.
             self.refuse(field, f"must be one of {known}; was {names.get(number, number)}")
             return next(iter(values.values()))
         return values[number]
 
     def duration(self, field: str, value: Duration) -> timedelta:
         """A time of more than 0 and at most a day."""
+        # In integers: a float would lose nanoseconds, and could make a tiny duration 0.
         nanos = value.seconds * NANOS + value.nanos
         well_formed = abs(value.nanos) < NANOS and value.seconds * value.nanos >= 0
         if not well_formed or not 0 < nanos <= LONGEST_DURATION.total_seconds() * NANOS:
             self.refuse(field, "must be more than 0 and at most 24 hours")
             return LONGEST_DURATION
+        # Rounded up, so that a duration above 0 stays above 0.
         return timedelta(seconds=value.seconds, microseconds=-(-value.nanos // 1000))

@@ -1,4 +1,4 @@
-"""Translates the state of flags, and the effect of a switch, to messages."""
+"""Translates the state of feature flags, and the effect of switching one, to messages."""
 
 from collections.abc import Iterable
 

@@ -26,9 +26,9 @@ from sidecar.rpc.translate.surfaces import start_state
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, question_pb2
 
 Told = dict[CallId, outcome_pb2.CallOutcome]
-"""Outcomes already sent as events of this stream.
+"""The outcomes that this stream has already sent as events.
 
-The result copies these messages, which is cheaper than a translation.
+The result copies these messages, which is cheaper than translating the outcomes again.
 """
 NONE_TOLD: Final[Told] = {}
 
@@ -51,6 +51,7 @@ def fill_frame(message: dispatch_pb2.DispatchFrame, frame: Frame, told: Told) ->
 
 def fill_result(message: dispatch_pb2.DispatchResult, result: DispatchResult, told: Told = NONE_TOLD) -> None:
     """Fill in the result of a dispatch with all outcomes; outcomes in `told` are copied."""
+    # In the order of the calls, which the operation has already restored.
     for outcome in result.outcomes:
         if outcome.call_id in told:
             message.outcomes.append(told[outcome.call_id])
@@ -126,6 +127,7 @@ def _add_events(frame: dispatch_pb2.DispatchFrame, events: Sequence[DispatchEven
         message = frame.events.add()
         what = event.what
         message.sequence = event.sequence
+        # As `fill_timestamp` does; written here because it runs for each event of each stream.
         time, since = message.occurred_at, event.time - EPOCH
         time.seconds, time.nanos = since.days * 86_400 + since.seconds, since.microseconds * 1000
         if isinstance(what, CallStateChanged):

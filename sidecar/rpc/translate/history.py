@@ -1,4 +1,4 @@
-"""Translates requests of `HistoryService` to plain values, and stored conversations to messages."""
+"""Translates requests about conversations (`HistoryService`) to plain values, and stored conversations to messages."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,7 +16,7 @@ from subagents.tools.v1 import tools_pb2
 
 MOST_TURNS: Final = 1000
 MOST_REVISION: Final = 2**53
-"""Revisions travel as JSON numbers, too."""
+"""The largest revision: JSON clients read numbers as floats, which are exact up to this value."""
 VIEW_NAMES: Final = enums.names_of(pb.EpisodeView)
 
 

@@ -1,4 +1,4 @@
-"""The pages of lists: sizes and tokens, the same in every `List` method."""
+"""Implements the pages of lists, with the same sizes and tokens in every `List` method."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
@@ -12,7 +12,9 @@ from sidecar.rpc.translate.fields import Fields
 Place = TypeVar("Place")
 Row = TypeVar("Row")
 USUAL: Final = 50
+"""Rows of a page if the request names no size."""
 MOST: Final = 200
+"""The most rows of a page; a request for more gets these."""
 
 
 class AskedPage(msgspec.Struct, Generic[Place], frozen=True):
@@ -20,8 +22,8 @@ class AskedPage(msgspec.Struct, Generic[Place], frozen=True):
 
     Attributes:
         size: the most rows, at most 200; 0: the default.
-        after: position of the last row before it; None: it is the first page.
-        scope: the list and its filters, for which its tokens are valid.
+        after: the position of the last row of the previous page; None: it is the first page.
+        scope: the list and its filters. A page token is valid only for these.
     """
 
     size: int
@@ -29,7 +31,7 @@ class AskedPage(msgspec.Struct, Generic[Place], frozen=True):
     scope: bytes
 
     def token(self, place: Sequence[Any] | None) -> str:
-        """Return the token of the page behind `place`; empty with None: there is no further page."""
+        """Return the token of the page after the row at `place`; empty for None, i.e. there is no further page."""
         return "" if place is None else page_token(self.scope, place)
 
 
@@ -75,5 +77,6 @@ def _scope_of(message: Message) -> bytes:
     filters.CopyFrom(message)
     filters.ClearField("page_size")
     filters.ClearField("page_token")
+    # Deterministic, because a map field may be encoded in any order, and the token must match.
     said: bytes = filters.SerializeToString(deterministic=True)
     return str(message.DESCRIPTOR.full_name).encode() + b"\0" + said

@@ -1,4 +1,4 @@
-"""Translates requests for turns to plain values, and the record to messages."""
+"""Translates requests about recorded turns to plain values, and recorded turns to messages."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -27,7 +27,9 @@ from subagents.history.v1 import record_pb2
 
 MOST_CHILDREN_NAMED: Final = 64
 MOST_POSITIONS: Final = 1000
+"""The most children of which a watcher may state what it has seen; a turn has fewer."""
 MOST_SEQUENCE: Final = 2**53
+"""The largest sequence: JSON clients read numbers as floats, which are exact up to this value."""
 LONGEST_SLOT: Final = 60
 STATE_NAMES: Final = enums.names_of(record_pb2.TurnState)
 OUTCOME_NAMES: Final = enums.names_of(outcome_pb2.Outcome)
@@ -50,7 +52,7 @@ class EpisodePlace(NamedTuple):
 
 
 class _Proof(msgspec.Struct):
-    """The part of a turn's claims that says how its principal is known."""
+    """The part of a turn's claims that says whether a user token proved the principal."""
 
     verified: bool = False
 
@@ -88,6 +90,7 @@ def get_turn(message: pb.GetTurnRequest) -> tuple[TurnId, list[ChildId]]:
     turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
     if len(message.child_ids) > MOST_CHILDREN_NAMED:
         fields.refuse("child_ids", f"are over {MOST_CHILDREN_NAMED}; leave them out for all children")
+    # Cut also if it was refused: a million ids must not give a million problems.
     named = enumerate(message.child_ids[:MOST_CHILDREN_NAMED])
     child_ids = [ChildId(fields.run_side_id(f"child_ids[{place}]", each)) for place, each in named]
     fields.check()

@@ -1,9 +1,9 @@
 """Translates requests of `DispatchService` to plain values.
 
-Every field is checked, and all problems are reported at once.
+Every field is checked, and one error reports all problems.
 
-Only the form is checked. Contents that a model wrote (tool names, arguments) do not refuse the request: each such
-call gets its own outcome.
+Only the form is checked. A mistake in what a model wrote (tool names, arguments) does not make the request invalid: the
+call with the mistake gets an outcome that says so.
 """
 
 import datetime as dt
@@ -31,6 +31,7 @@ from subagents.dispatch.v1 import question_pb2
 
 MOST_CALLS: Final = 64
 MOST_INTEGRATIONS: Final = 1024
+"""The most verdicts about children in one `EndTurn`. With the default settings a turn has at most 640 calls."""
 LONGEST_TOKEN: Final = 64 * 1024
 LONGEST_TOOL_NAME: Final = 256
 LOCALE: Final = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,7}\Z")
@@ -188,6 +189,7 @@ def _answering(fields: Fields, message: question_pb2.Answering, within: str) -> 
 def _refuse_repeated(fields: Fields, ids: list[CallId] | list[ChildId], name: str) -> None:
     first: dict[str, int] = {}
     for place, each in enumerate(ids):
+        # An empty id has its own problem already.
         if each and first.setdefault(each, place) != place:
             fields.refuse(name.format(place), f"is the same as {name.format(first[each])}")
 

@@ -1,4 +1,4 @@
-"""Requests to read rollouts to plain values, and what was read to messages."""
+"""Translates requests to read rollouts to plain values, and the state of rollouts to messages."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -23,10 +23,11 @@ from sidecar.rpc.translate.fields import Fields, fill_duration, fill_timestamp
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 MOST_NUMBER: Final = 2**53
+"""The largest sequence: JSON clients read numbers as floats, which are exact up to this value."""
 LONGEST_PRINCIPAL: Final = 256
 LONGEST_ARM: Final = 128
 LARGEST_ANSWER: Final = 60 * 1024
-"""Bytes; below the minimum of `limits.message_bytes`."""
+"""The most bytes of one message of audit rows; less than the smallest value of `server.limits.message_bytes`."""
 
 
 # --- requests
@@ -142,6 +143,7 @@ def audit_messages(rows: Sequence[AuditRow]) -> Iterator[pb.WatchAuditResponse]:
     answer, size = pb.WatchAuditResponse(), 0
     for message in map(audit_message, rows):
         size += message.ByteSize()
+        # A single row that is larger is sent alone: rows cannot be split.
         if answer.rows and size > LARGEST_ANSWER:
             yield answer
             answer, size = pb.WatchAuditResponse(), message.ByteSize()

@@ -17,11 +17,11 @@ EXPLANATION_KIB: Final = 4
 
 
 def record_score(message: pb.RecordScoreRequest, sources: Collection[ScoreSource]) -> Score:
-    """Return the score; `sources` are those that this listener takes. Raises `InvalidRequest`."""
+    """Return the score. `sources` are the sources that this listener accepts. Raises `InvalidRequest`."""
     fields = Fields("RecordScoreRequest")
     taken = {int(each): each for each in ScoreSource if each in sources}
     source = fields.member("source", message.source, taken, SOURCE_NAMES)
-    if not 0 <= message.value <= 1:  # NaN is not, either
+    if not 0 <= message.value <= 1:  # true for NaN as well
         fields.refuse("value", f"must be from 0 to 1, was {message.value}")
     principal = Principal("")
     if message.principal or source is ScoreSource.USER:
@@ -55,7 +55,7 @@ def answer(given: ScoreAnswer) -> pb.RecordScoreResponse:
 
 
 def score_message(score: ScoreRecorded) -> record_pb2.RecordedScore:
-    """Return a score as it is on record."""
+    """Return a recorded score as a message."""
     return record_pb2.RecordedScore(
         score_id=score.score_id,
         dispatch_id=score.dispatch_id,

@@ -25,11 +25,11 @@ LONGEST_REASON: Final = 1000
 LONGEST_DIGEST: Final = 128
 MOST_REVISION: Final = 2**53
 FURTHEST: Final = timedelta(days=31)
-"""Longest lifetime of an override: a forgotten override is no longer a decision."""
+"""The longest lifetime of an override (a permission to pass a failed gate). A forgotten one must end by itself."""
 STOP_REACH: Final = enums.numbers_by_word(pb.StopReach, "STOP_REACH")
 STEPS: Final = {LifecycleState.TEST: Step.TO_TEST, LifecycleState.PROMOTE: Step.PROMOTE}
 SAFE: Final = (requests.RampDown, requests.RollBack, requests.Kill, requests.SwitchFlagOff)
-"""Steps in the safe direction, which may omit the revision."""
+"""Steps that only reduce what users are served. They may omit the revision: an emergency must not wait for a read."""
 
 
 def transition(message: pb.TransitionRequest) -> requests.Transition:
@@ -89,6 +89,7 @@ def acknowledge_breach(message: pb.AcknowledgeBreachRequest) -> requests.Acknowl
 def override_gate(message: pb.OverrideGateRequest, now: datetime) -> requests.OverrideGate:
     """Return the step. Raises `InvalidRequest`."""
     fields = Fields("OverrideGateRequest")
+    # `now` is refused below, so an invalid time gets a problem in every case.
     expires_at = fields.moment("expires_at", message.expires_at) or now
     if not now < expires_at <= now + FURTHEST:
         fields.refuse("expires_at", f"must be in the future, and at most {FURTHEST.days} days away")

@@ -1,4 +1,4 @@
-"""Translates a bound surface to messages."""
+"""Translates the surface of a turn (its tools and prompt) to the response of BindTurn."""
 
 from typing import Final
 
@@ -11,10 +11,15 @@ from sidecar.rpc.translate.fields import timestamp
 from subagents.dispatch.v1 import dispatch_pb2, surface_pb2
 
 MOST_SURFACES: Final = 256
+"""The most cached surfaces. If there are more, the cache is emptied: after a change of the definitions, old ones are
+useless."""
 
 
 class BoundTurns:
-    """Builds responses to BindTurn. The part that a whole cohort shares is built once and cached as bytes.
+    """Builds responses to BindTurn.
+
+    A cohort consists of the users with the same surface. The part of the response that they share is built once and
+    cached as bytes.
 
     Args:
         contract: what this sidecar offers.

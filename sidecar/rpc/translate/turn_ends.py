@@ -20,7 +20,10 @@ from subagents.dispatch.v1 import dispatch_pb2, routing_pb2
 
 
 class ClosedTurns:
-    """Builds answers to EndTurn. The part of a routing decision that all turns of a cohort share is built once."""
+    """Builds responses to EndTurn.
+
+    The part of a routing decision that all turns of a cohort (users with the same surface) share is built once.
+    """
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[tuple[Candidate, ...], Cohort, bytes]] = {}
@@ -87,6 +90,7 @@ def _fill_own(message: routing_pb2.RoutingDecision, record: RoutingRecord) -> No
             routed.rollout_arm = record.arm_of(call.sub_agent_id)
     for intents in record.intents:
         fill_intents(message.intents.add(), intents)
+    # Calls of unknown tools have no sub-agent, and count as no intent.
     message.intent_count = len(called - {None})
     message.fan_out_cap, message.cap = record.fan_out_cap, CAP[record.cap]
     fill_timestamp(message.bound_at, record.bound_at)

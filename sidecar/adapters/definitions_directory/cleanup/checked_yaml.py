@@ -1,4 +1,7 @@
-"""Changes a YAML file as text and, in parallel, as data. At the end both must have the same content."""
+"""Changes a YAML file as text and, in parallel, as data; at the end both must have the same content.
+
+The text keeps comments and spelling. The data proves that the edited text means what was intended.
+"""
 
 import copy
 from typing import Any, Final
@@ -10,7 +13,7 @@ BOM: Final = "\ufeff"
 
 
 class CheckedYaml:
-    """One file.
+    """One YAML file that is changed.
 
     Args:
         text: the present text.
@@ -21,6 +24,7 @@ class CheckedYaml:
     """
 
     def __init__(self, text: str, path: str) -> None:
+        # Kept, so that the patch contains no change that was not requested.
         self._mark = BOM if text.startswith(BOM) else ""
         self._file = YamlText(text.removeprefix(BOM), path)
         self._path = path

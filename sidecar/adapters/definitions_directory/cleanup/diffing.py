@@ -1,4 +1,4 @@
-"""Lets git write the difference between old and new files, in a separate temporary repository."""
+"""Lets git write a patch from old and new files, in a temporary repository, so that the checkout stays unchanged."""
 
 import os
 import shutil
@@ -12,6 +12,7 @@ from typing import Final
 from sidecar.core.rollout.checkout_inspection import CheckoutRefused
 
 SECONDS: Final = 20
+# Nothing of the machine's git settings may change the patch, or start a program.
 OPTIONS: Final = ("-c", "core.autocrlf=false", "-c", "core.quotePath=true", "-c", "core.hooksPath=/dev/null")
 DIFF: Final = ("diff", "--binary", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
 
@@ -42,6 +43,7 @@ def diff_of(changes: Sequence[FileChange]) -> str:
         for change in changes:
             (top / change.path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(change.file, top / change.path)
+        # Forced, because a file of the checkout may be one that git ignores.
         _git(git, top, "add", "--force", "--all")
         for change in changes:
             if change.text is None:
@@ -59,6 +61,7 @@ def _git(git: str, folder: Path, *arguments: str) -> bytes:
             capture_output=True,
             check=True,
             timeout=SECONDS,
+            # A fixed environment: variables such as GIT_DIR would make git work on another repository.
             env={"PATH": os.defpath, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "LC_ALL": "C"},
         )
     except (OSError, subprocess.SubprocessError) as error:

@@ -1,4 +1,4 @@
-"""Finds what a checkout still contains of a sub-agent, step by step. Source: PF1-AC-7b."""
+"""Finds what a checkout still contains of a decommissioned sub-agent, for each step. Source: PF1-AC-7b."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

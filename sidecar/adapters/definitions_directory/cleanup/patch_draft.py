@@ -32,6 +32,8 @@ class PatchDraft:
     Attributes:
         files: new text by path from the top; None: the file is deleted.
         yaml: files that are changed line by line, by path.
+        does: what the patch does, one sentence each.
+        notes: what is left to people.
     """
 
     checkout: Checkout
@@ -74,8 +76,10 @@ def patch_of(root: Path, request: DecommissionPatchRequest) -> CleanupPatch:
     work = PatchDraft(checkout)
     for step in request.steps:
         STEPS[step](work)
+    # Only now, after all steps: a later step may change a file that an earlier step has opened.
     work.files |= {path: file.text() for path, file in work.yaml.items()}
     changed = {path: text for path, text in sorted(work.files.items()) if text != checkout.text(path)}
+    # Before the patch is written: a patch that breaks the configuration must never be seen.
     _refuse_unloadable(checkout, changed)
     diff = diff_of([FileChange(path, checkout.top / path, text) for path, text in changed.items()])
     return CleanupPatch(diff, tuple(work.does), tuple(work.notes))
@@ -86,9 +90,8 @@ def _entry(work: PatchDraft) -> None:
         work.remove_entry("agents", work.request.definition_id)
     elif work.checkout.entry is not None and not work.checkout.entry.deprecated:
         _mark_deprecated(work)
-    _references(
-        work
-    )  # in the same change: check c of validate-refs rejects the removal of an entry that is still referenced (TN-90)
+    # In the same change: check c of validate-refs rejects the removal of an entry that is still referenced (TN-90).
+    _references(work)
 
 
 def _mark_deprecated(work: PatchDraft) -> None:
@@ -114,6 +117,7 @@ def _references(work: PatchDraft) -> None:
         listed = work.config.data["agents"][at[1]]["sub_agents"]
         if slot not in listed:
             continue
+        # From the end, so that the removal of one item does not move the others.
         for index in reversed([number for number, one in enumerate(listed) if one == slot]):
             work.config.remove(*at, "sub_agents", index)
         work.config.comment(_why(request), "sub_agents", *at)

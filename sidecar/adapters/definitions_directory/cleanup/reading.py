@@ -153,6 +153,7 @@ class Checkout:
             whole = sum(1 for _ in islice(values_in(said), MOST_VALUES)) < MOST_VALUES
         except (yaml.YAMLError, RecursionError):
             raise CheckoutRefused(f"{self.manifest}: is not YAML that can be read; mend it first") from None
+        # Counted lazily: a few lines with nested aliases can mean billions of values.
         if not whole:
             raise CheckoutRefused(f"{self.manifest}: holds {MOST_VALUES} values or more; its aliases multiply them")
         return said

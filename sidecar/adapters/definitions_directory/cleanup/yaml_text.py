@@ -1,4 +1,4 @@
-"""Changes a YAML file line by line, so that comments, order and spelling of everything else stay.
+"""Changes a YAML file as text, so that comments, order and spelling of all other lines stay.
 
 The parser only provides positions; no YAML is generated from data. A change that would affect other content is refused;
 it must be made by hand.
@@ -29,6 +29,7 @@ class YamlText:
     def __init__(self, text: str, path: str) -> None:
         self.text = text
         self._path = path
+        # A file with Windows line ends must not become one with both kinds.
         self._newline = "\r\n" if "\r\n" in text else "\n"
 
     @property
@@ -77,6 +78,7 @@ class YamlText:
         """Remove an item of a list, or a pair of a mapping; an empty collection is written as `[]` or `{}`."""
         parent, at = self._at(steps[:-1]), steps[-1]
         index = at if isinstance(at, int) else self._index(parent, at)
+        # The last item cannot just be cut: a key without a value would mean null.
         if len(parent.value) == 1:
             self._empty(steps[:-1], parent, _called(parent, index))
         elif parent.flow_style:
@@ -104,6 +106,7 @@ class YamlText:
         begin, end = spans[index]
         if index + 1 < len(spans):
             self._cut(begin, spans[index + 1][0], "")
+        # A comment before it: cutting from the previous item would remove the comment of that item, too.
         elif "#" in self.text[spans[index - 1][1] : begin]:
             self._cut(begin, end, "")
         else:
@@ -144,6 +147,7 @@ class YamlText:
         if isinstance(parent, yaml.SequenceNode):
             return self._dash_line(child.start_mark.line, column)
         line = int(child[0].start_mark.line)
+        # Something else is on the same line, e.g. the dash of a list.
         if self.text[self._line_start(line) : child[0].start_mark.index].strip():
             raise self._refusal(BY_HAND, child[0])
         return line
@@ -172,6 +176,7 @@ class YamlText:
 
     def _at(self, steps: tuple[str | int, ...]) -> Any:
         try:
+            # Parsed again for each change, because each change moves the positions of everything behind it.
             node: Any = yaml.compose(self.text, Loader=SAFE)
         except yaml.YAMLError as error:
             raise self._refusal(f"is not YAML: {str(error).splitlines()[0]}") from None

@@ -43,6 +43,7 @@ DEFAULT_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
 
 def declared_arguments(declared: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema for the orchestrator's model: the card's schema, plus the missing ones of the two arguments."""
+    # An argument that the card declares itself keeps the card's description.
     missing = {name: FOR_THE_SIDECAR[name] for name in undeclared_arguments(declared)}
     return {**declared, "properties": {**declared.get("properties", {}), **missing}} if missing else declared
 

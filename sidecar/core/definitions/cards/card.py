@@ -1,6 +1,7 @@
-"""An Agent Definition and, once its references are resolved, its card.
+"""An Agent Definition, and its card: the definition with all references resolved.
 
-These are values only; `reading.py` and `resolve.py` read and check them.
+A card is what a turn is bound to and what a runner receives. Its digest identifies it in surface tokens, contracts,
+rollouts and the record. These are values only: `definitions/files` reads the entries, and `resolve.py` makes the cards.
 """
 
 from collections.abc import Mapping, Sequence
@@ -157,6 +158,8 @@ class AgentDefinition(Struct, frozen=True, dict=True):
 
     def __post_init__(self) -> None:
         """Fill in the slot, by default the id, and the vertical, by default the slot."""
+        # The struct is frozen; this is part of its construction. The digest therefore covers the filled-in values, and
+        # an entry that writes its defaults out has the same digest as one that omits them.
         force_setattr(self, "slot", self.slot or Slot(self.id))
         force_setattr(self, "vertical", self.vertical or Vertical(self.slot))
 
@@ -201,6 +204,7 @@ class Card(Struct, frozen=True):
     def flags(self) -> tuple[str, ...]:
         """The flags that the definition and its blocks mention."""
         definition = self.definition
+        # With the flags of its blocks, which decide about its prompt although they do not decide whether it serves.
         named = (definition.enabled_via_flag, definition.cohort_flag, *(block.feature_gated for block in self.blocks))
         return tuple(name for name in named if name is not None)
 
@@ -211,6 +215,7 @@ class Card(Struct, frozen=True):
         Source: PF1-FR-12a.
         """
         definition = self.definition
+        # Sorted: a change of the order is a minor change, which may be made in place.
         parts = ([definition.model], sorted(definition.tools), sorted(definition.prompt_blocks))
         return sha256("\x1e".join("\x1f".join(part) for part in parts).encode()).hexdigest()
 

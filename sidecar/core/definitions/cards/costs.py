@@ -57,6 +57,7 @@ class TurnCost:
 def agent_cost(card: Card, prompt_tokens: int) -> AgentCost:
     """Return one agent's part of a turn. Source: PC1-NFR-4a."""
     model, most = card.model, card.definition.tuning.max_output_tokens
+    # Without a limit the output has no upper bound, and a lower one would be misleading.
     written = None if most is None else REQUESTS * most
     return AgentCost(
         prompt_tokens=prompt_tokens,
@@ -74,6 +75,7 @@ def turn_cost(orchestrator: Card, catalogue: Catalogue, agents: Mapping[Definiti
     for slot in orchestrator.definition.sub_agents:
         fillers = [agents[name].usd for name in catalogue.slots[slot]]
         known = [usd for usd in fillers if usd is not None]
+        # One unknown price makes the slot's cost unknown: a maximum over the others could be too low.
         parts.append(max(known) if known and len(known) == len(fillers) else None)
     known_parts = [part for part in parts if part is not None]
     return TurnCost(own, round(sum(known_parts), 9) if len(known_parts) == len(parts) else None)

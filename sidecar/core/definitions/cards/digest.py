@@ -1,4 +1,10 @@
-"""Content digests: content alone identifies a definition, not its place or time. Source: TN-66."""
+"""Content digests: content alone identifies a definition, not its place or time.
+
+A turn names the definitions it was bound to by digest. A changed definition has another digest, so a recorded turn
+always leads to the content that it ran with.
+
+Source: TN-66.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,9 +56,11 @@ def _sha256(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Struct):
+        # Field by field and by name: the order in which a struct declares its fields must not change any digest.
         members = {name: getattr(value, name) for name in value.__struct_fields__ if name not in PLACE_ONLY}
         return {name: _plain(each) for name, each in members.items() if name not in LATER or each != LATER[name]}
     if isinstance(value, timedelta):
+        # Whole microseconds, because a float of seconds could be written in several ways.
         return value // timedelta(microseconds=1)
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}

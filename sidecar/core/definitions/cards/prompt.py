@@ -68,6 +68,7 @@ def assemble(card: Card, flags_on: Container[str], dynamic: DynamicContext) -> A
 def prefix_of(blocks: tuple[PromptBlock, ...], flags_on: Container[str]) -> str:
     """Return the blocks in order with blank lines between them, without blocks whose flag is off."""
     shown = (block for block in blocks if block.feature_gated is None or block.feature_gated in flags_on)
+    # The same end after each block: a gated block that is left out does not change the text of the others.
     return "".join(block.instructions.strip() + "\n\n" for block in shown)
 
 
@@ -86,6 +87,8 @@ def _shown(value: str | None) -> str:
     """Return a JSON string without line breaks of any kind and without `<` and `>`; `unknown` for None or blank."""
     if value is None or not value.strip():
         return UNKNOWN
+    # The location and the locale come from the client. Cut and quoted, they cannot add instructions of their own to the
+    # prompt.
     text = _QUOTED(value[:VALUE_AT_MOST])
     if text.isprintable() and "<" not in text and ">" not in text:
         return text

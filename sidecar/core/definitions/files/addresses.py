@@ -17,6 +17,7 @@ def problem_with_target(target: str) -> str | None:
     scheme, _, rest = target.partition(":")
     if target.startswith("/"):
         return f"{problem}; did you mean unix:{target}?"
+    # `localhost:50051` splits into a scheme and digits; the author means a host and a port.
     if rest.isdecimal():
         return f"{problem}; did you mean dns:{target}?"
     meant = nearest(scheme, GRPC_SCHEMES)

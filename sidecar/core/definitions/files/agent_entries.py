@@ -1,4 +1,8 @@
-"""Reads the entries of `agent_config.yaml::agents`."""
+"""Reads the entries of `agent_config.yaml::agents`.
+
+Part of the loading of a configuration: `registries` calls this for each agent, and `resolve` builds the cards from
+the result.
+"""
 
 from typing import Final, cast
 
@@ -53,7 +57,10 @@ def read_agent(place: SourceLocation, problems: list[Problem]) -> Entry[AgentDef
     model = fields.matching("model", MODEL_KEY, MODEL_RULE) if fields.has("model") else fields.text("model")
     definition = AgentDefinition(
         id=DefinitionId(name),
+        # Not trimmed: the description reaches the model, and the digest, exactly as it is written.
         description=fields.text("description"),
+        # A wrong value is reported, and reading continues with any valid one: the result is discarded because of the
+        # error.
         role=fields.choice("role", Role) or Role.NATIVE,
         model=ModelId(model or ""),
         tools=cast(tuple[ToolId, ...], fields.texts("tools")),

@@ -1,4 +1,7 @@
-"""A parsed file with the line of each value."""
+"""A parsed file with the line of each value.
+
+The checks name the line of each problem, also those that run long after the parser.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -30,6 +33,7 @@ class Document(Struct, frozen=True):
 
     def line_of(self, steps: Steps) -> int | None:
         """Return the line of the value, or of its nearest existing parent; None for an empty file."""
+        # A missing field has no line of its own: its problem is shown at the mapping that should contain it.
         while steps not in self.lines and steps:
             steps = steps[:-1]
         return self.lines.get(steps)
@@ -40,6 +44,7 @@ class Document(Struct, frozen=True):
         for step in steps:
             try:
                 value = value[step]
+            # TypeError: a step into a text or a number, because the author wrote another type than expected.
             except (KeyError, IndexError, TypeError):
                 return None
         return value

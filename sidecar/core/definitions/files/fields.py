@@ -117,6 +117,7 @@ class Fields:
                 self._problems.append(place.error(twice, key=item))
             else:
                 seen[item] = position
+        # Wrong items stay as empty texts, so that later problems name the right positions.
         return tuple(item if isinstance(item, str) else "" for item in value)
 
     def flag(self, key: str, fallback: bool) -> bool:
@@ -134,6 +135,7 @@ class Fields:
         value = self._value.get(key)
         if value is None:
             return None
+        # YAML reads `yes` as a truth value, which is an `int` in Python.
         if not isinstance(value, int) or isinstance(value, bool):
             self.note(key, f"must be a whole number, not {kind_of(self.place.at(key))}")
             return None
@@ -153,6 +155,7 @@ class Fields:
         if not 0 <= value < DEAREST:
             self.note(key, f"must be at least 0 and below {DEAREST}, not {value}")
             return None
+        # By the decimal text: the binary value of 0.1 has more than six decimals.
         if Decimal(repr(value)) % Decimal(1).scaleb(-PRICE_DECIMALS):
             self.note(key, f"must have at most {PRICE_DECIMALS} decimals, so that costs are exact, not {value!r}")
             return None

@@ -78,6 +78,7 @@ def read_registries(documents: Sequence[Document], unread: Sequence[str], proble
         tools=_registry("tools", _entries(top, "tools", read_tool, problems), problems),
         blocks=_registry("prompt blocks", blocks, problems),
         config=top,
+        # A block's name is its `name` field, which cannot be read here; the file name is the best guess.
         unread_blocks=frozenset(PurePosixPath(path).stem for path in unread),
     )
 
@@ -114,6 +115,8 @@ def _registry(what: str, entries: Iterable[Entry[T]], problems: list[Problem]) -
         name = entry.value.id
         if not name:
             continue
+        # The first entry counts, and the second is an error. It must not replace the first: other problems would be
+        # reported at the wrong place.
         if name in known:
             first = known[name].place
             key = "name" if what == "prompt blocks" else "id"

@@ -1,4 +1,8 @@
-"""Reads the entries of `agent_config.yaml::models`, `::tools` and the files of `prompts/components/`."""
+"""Reads the entries of `agent_config.yaml::models`, `::tools` and the files of `prompts/components/`.
+
+Part of the loading of a configuration: `registries` calls this for each entry. Problems are collected, so that an
+author sees all of them at once.
+"""
 
 import re
 from collections.abc import Iterator
@@ -28,6 +32,7 @@ from sidecar.core.identifiers import TOOL_PREFIX, BlockId, ModelId, ToolId
 
 TAGS: Final = ("<can_do>", "</can_do>", "<cannot_do>", "</cannot_do>")
 """The tags of a `capabilities` block. Each occurs exactly once, in this order."""
+# Also misspelt tags: a model reads them as text, so they would silently have no effect.
 _LIKE_A_TAG: Final = re.compile(r"<\s*/?\s*can(?:not)?[_ -]?do\b[^>]*>?", re.IGNORECASE)
 _FORM: Final = "<can_do>…</can_do>, then <cannot_do>…</cannot_do>"
 
@@ -135,6 +140,7 @@ def _operation(fields: Fields, problems: list[Problem]) -> ToolOperation:
     """Return the operation of a tool. A tool without a declaration is an effect, with a warning."""
     if fields.has("operation"):
         return fields.choice("operation", ToolOperation) or ToolOperation.EFFECT
+    # Only tools of data services: a local tool runs inside the sub-agent, which the sidecar does not repeat by itself.
     if fields.has("domain_type"):
         text = (
             "declares no `operation`, hence each call is treated as an effect that nothing repeats: write "

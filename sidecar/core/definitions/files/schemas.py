@@ -1,4 +1,8 @@
-"""Checks that a JSON Schema in the configuration is valid and refers to no other document."""
+"""Checks that a JSON Schema in the configuration is valid and refers to no other document.
+
+Schemas come from authors of sub-agents and are compiled by the sidecar. A reference to another document would make
+a load depend on the network or on other files.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -44,6 +48,7 @@ def problem_with(schema: Mapping[str, Any]) -> SchemaProblem | None:
 
     References may point only into the schema itself: a validator must not follow URLs or file paths.
     """
+    # Before the compiler, whose message would not say that the reference itself is the problem.
     found = _reaching_out(schema, ())
     if found is not None:
         return found

@@ -63,6 +63,8 @@ def changed_in_place(compared: Comparison) -> Iterator[Finding]:
             yield from _starts_unflagged(entry, after)
             continue
         changes = changes_between(old, entry.value)
+        # Removed or replaced: either way, the flag that an operator relies on to stop the definition would have no
+        # effect.
         dropped = old.enabled_via_flag not in {None, entry.value.enabled_via_flag}
         if dropped and old.id not in over:
             yield _flag_dropped(entry.place, old.id, str(old.enabled_via_flag))
@@ -111,6 +113,7 @@ class _Overrides:
         stale = override_reasons(compared.base.registries, compared.base.annotations)
         now = override_reasons(compared.head.registries, compared.head.annotations)
         trailers = reasons_of_trailers(compared.trailers)
+        # A comment that the base has as well was written for an earlier change, so it does not permit this one.
         fresh = {subject: reasons - stale.get(subject, frozenset()) for subject, reasons in now.items()}
         for subject, reasons in trailers.items():
             fresh[subject] = fresh.get(subject, frozenset()) | reasons
@@ -122,6 +125,7 @@ class _Overrides:
         if own:
             return tuple(sorted(own))
         theirs = [self.fresh.get(user, frozenset()) for user in users]
+        # All users and not any: a change of a shared part reaches each of them.
         return tuple(sorted(frozenset[str]().union(*theirs))) if theirs and all(theirs) else ()
 
 

@@ -57,6 +57,8 @@ def override_reasons(
     borders = _boundaries(registries)
     lines = [line for line, _ in borders]
     for one in annotations.get(CONFIG_FILE, ()):
+        # The entry with the last line that is not after the comment's anchor. Section headings are borders without a
+        # name, so a comment between two sections belongs to no entry.
         at = bisect_right(lines, one.anchor) - 1
         if at >= 0 and borders[at][1]:
             found[borders[at][1]] = found.get(borders[at][1], frozenset()) | {one.reason}

@@ -145,6 +145,7 @@ def loads(head: Side) -> Iterator[Finding]:
 
     Check (b) reports `sub_agents` entries with unknown names, so that each check can be switched off separately.
     """
+    # Check (b) reports these. If (b) is switched off, they must not appear under (a) instead.
     dangling = frozenset(place.label for place, _ in _dangling(head.registries))
     for problem in head.problems:
         if problem.field not in dangling:
@@ -165,6 +166,7 @@ def resolves(head: Side, rolled_back: frozenset[DefinitionId]) -> Iterator[Findi
     for entry in _active(head.registries):
         for index, slot in enumerate(entry.value.sub_agents):
             fillers = slots.get(slot, ())
+            # A slot without any definition is reported above, as dangling.
             if fillers and not any(_is_served(name, head.registries, rolled_back) for name in fillers):
                 states = ", ".join(f"{quoted(name)} {_why_not(name, head.registries)}" for name in fillers)
                 text = f"{quoted(slot)} resolves to nothing that can be served: {states}; take it off the list"
@@ -176,11 +178,13 @@ def unreferenced(base: Side, head: Side) -> Iterator[Finding]:
     slots = slots_of(head.registries)
     for name, before in base.registries.agents.entries.items():
         now = head.registries.agents.get(name)
+        # It was deprecated before this change, so this change did not take it away.
         if before.value.deprecated and now is not None:
             continue
         if now is not None and not now.deprecated:
             continue
         slot = before.value.slot
+        # Another definition fills the slot, so orchestrators may continue to list it.
         if any(_is_served(other, head.registries, frozenset()) for other in slots.get(slot, ())):
             continue
         yield from _named_by(name, slot, "removed" if now is None else "deprecated", head)

@@ -1,4 +1,7 @@
-"""Creates the facts for work whose sidecar or parent is gone, from the record alone, without the definitions.
+"""Creates the facts for work whose sidecar or parent is gone.
+
+`operations/turn/orphans.py` calls this code for turns of dead sidecars. It needs only the record: the definitions of a
+turn may have been removed since, and the turn must end nevertheless.
 
 Source: SX-25, SX-26, SX-31, TN-97; DESIGN sections 2 and 10.
 """
@@ -34,7 +37,7 @@ Said: TypeAlias = tuple[Body, Texts]
 
 
 class RequestedCalls(msgspec.Struct, frozen=True):
-    """The needed part of a stored request."""
+    """The fields of a stored request that are needed here."""
 
     calls: tuple[ToolCall, ...]
     binding_digest: str = ""
@@ -65,6 +68,7 @@ def settling(turn: StoredTurn, dispatch: StoredDispatch, now: datetime, me: Inst
         if log.state is ExecutionState.RUNNING:
             _lose(log, now, effects)
             failed[child_id] = log.progress(now, values.setdefault(child_id, []))
+            # A delegated child is no call of the request, so its failure needs a fact of its own.
             below += [child_id] if child.opened.parent_child_id is not None else []
     if below:
         told = Texts(values=tuple(value for child_id in below for value in values[child_id]))
@@ -86,6 +90,7 @@ def closing(turn: StoredTurn, now: datetime, me: InstanceId) -> Closing:
     said, values = list[Said](), list[Values]()
     outcomes: list[tuple[StoredDispatch, CallOutcome]] = []
     for dispatch in turn.dispatches:
+        # First: the record accepts the following facts only from the owner of the dispatch.
         said += _taking(dispatch, me)
         lost = list(_lost_outcomes(dispatch, _children(turn, dispatch), now))
         outcomes += [(dispatch, each) for each in (*dispatch.outcomes, *lost)]
@@ -93,6 +98,7 @@ def closing(turn: StoredTurn, now: datetime, me: InstanceId) -> Closing:
             calls = [settled_call(each, each.emission_index - dispatch.opened.first_step) for each in lost]
             said.append(settled_together(dispatch.opened.dispatch_id, calls))
     effects = recorded_effects(turn.children)
+    # The children of all dispatches: the record refuses an end while any child is open.
     logs = [_closed(child, now, effects) for child in turn.children]
     progress = tuple(log.progress(now, values) for log in logs if log.waiting)
     claims = from_json(turn.dispatches[0].opened.claims_json, SurfaceClaims)
@@ -112,6 +118,7 @@ def _places(dispatch: StoredDispatch) -> dict[CallId, int]:
 
 
 def _taking(dispatch: StoredDispatch, me: InstanceId) -> Iterator[Said]:
+    # The next epoch: of two sidecars that settle the same dispatch, the record accepts one.
     if dispatch.owner != me:
         yield DispatchTaken(dispatch.opened.dispatch_id, dispatch.epoch + 1), Texts()
 
@@ -141,13 +148,16 @@ def _lost_outcomes(dispatch: StoredDispatch, children: Sequence[StoredChild], no
     opened = dispatch.opened
     requested = from_json(opened.request_json, RequestedCalls)
     settled = {each.call_id for each in dispatch.outcomes}
+    # Delegated children have the call id of no call in the request.
     child_of = {each.opened.call_id: each for each in children if each.opened.parent_child_id is None}
     effects = recorded_effects(children)
     for place, call in enumerate(requested.calls):
+        # Its outcome was recorded by the dead sidecar, and the parent may have received it.
         if call.call_id in settled:
             continue
         child = child_of.get(call.call_id)
         lost = _lost_because(effects.get(child.opened.child_id, NO_EFFECTS)) if child else CallFailure.NOT_STARTED
+        # A cancel does not undo an effect: that its result is unknown is what the parent has to learn.
         if place in dispatch.cancelled and lost is not CallFailure.EFFECT_UNKNOWN:
             lost = CallFailure.CALL_CANCELLED
         yield CallOutcome(
@@ -158,6 +168,7 @@ def _lost_outcomes(dispatch: StoredDispatch, children: Sequence[StoredChild], no
             emission_index=opened.first_step + place,
             outcome=Outcome.FAILED if child else Outcome.NOT_STARTED,
             reason=lost,
+            # At least one was made; further ones are in the events of the child.
             attempts=1 if child else 0,
             duration=now - child.opened.opened_at if child else None,
         )

@@ -1,4 +1,8 @@
-"""The append-only log of a running child: its marks, and their allowed order.
+"""The append-only log of a running child: its marks, and the order in which they may follow each other.
+
+A mark is the stored form of an event (`core/journal/marks.py`). Operations note here what happens to a child, and
+`progress` moves the marks into the next fact. An operation that comes in a wrong order raises here, before it reaches
+the record, which would refuse it.
 
 Source: SX-38 .. SX-47, TN-98, TN-99.
 """
@@ -16,17 +20,17 @@ from sidecar.core.journal.facts import Progress
 from sidecar.core.journal.marks import ACTORS, FORMS, Mark, Values, What, trimmed
 
 BEGUN: Final = 2
-"""Events that each child on record has: it is created, and started."""
+"""Number of events that each recorded child has from the beginning: created, started."""
 _Happened: TypeAlias = tuple[What, datetime, int, Values]
 
 
 class ChildLog:
-    """Makes the marks of one child in an order that is always legal; knows its present state.
+    """Creates the marks of one child, in legal order only, and knows the child's present state.
 
     Attributes:
-        state: of a child that is on record, or about to be.
-        sequence: of the newest event.
-        attempts: number of the newest attempt that an event tells of.
+        state: of the child, which is recorded or about to be.
+        sequence: number of the newest event.
+        attempts: number of the newest attempt that has an event.
     """
 
     __slots__ = (
@@ -46,11 +50,11 @@ class ChildLog:
 
     @property
     def waiting(self) -> int:
-        """How many marks no draft has yet."""
+        """Number of marks that no draft contains yet."""
         return len(self._waiting)
 
     def has(self, what: What) -> bool:
-        """Return whether a mark of a kind is among those that it went on after."""
+        """Return whether the recorded events that this log continues contain one of this kind."""
         return what in self._made
 
     def go_on_after(self, events: Iterable[ChildEvent]) -> None:
@@ -58,20 +62,23 @@ class ChildLog:
         if self.sequence > BEGUN or self._waiting:
             raise ChildClosed("the log has events already")
         for event in events:
+            # Also the state: after a takeover, a child whose work is over must not be run again, and only the state
+            # says so.
             self.state = STATE_AFTER.get(event.name, self.state)
             self.sequence = event.sequence
             what = OF_NAME[event.name]
             self._made[what] = self._made.get(what, 0) + 1
             if event.name == ATTEMPT:
+                # Without the number (its texts were erased), events are counted.
                 self.attempts = event.details().get("number", self.attempts + 1)
 
     def progress(self, at: datetime, values: list[Values], *, take: bool = True) -> Progress:
-        """Return what no draft has yet, for a fact made at `at`; adds to `values`.
+        """Return the marks that no draft contains yet, for a fact made at `at`, and append their values to `values`.
 
         Args:
             at: the time of the fact.
-            values: of the marks of the fact, so far.
-            take: the draft is kept until it is on record; else the same is returned again the next time.
+            values: the values of the fact's marks so far.
+            take: the caller keeps the draft until it is recorded. False: the next call returns the same marks again.
         """
         marks = []
         for what, when, actor, said in self._waiting:
@@ -82,26 +89,26 @@ class ChildLog:
         return Progress(self.step_idx, tuple(marks), self.attempts)
 
     def clear(self) -> None:
-        """Everything is on record."""
+        """Drop the waiting marks, because all of them are recorded."""
         self._waiting = []
 
     def attempt(self, at: datetime, number: int, attempt_id: AttemptId) -> None:
-        """An attempt begins. Source: SX-42."""
+        """Note that an attempt begins. Source: SX-42."""
         if self.state is not ExecutionState.RUNNING:
             raise ChildClosed(f"no attempt is possible for a child that is {self.state}")
         self._mark(What.ATTEMPT, at, (number, attempt_id))
         self.attempts = number
 
     def noted(self, at: datetime, what: What, *values: object) -> None:
-        """Something worth keeping while it runs. Allowed between `started` and the end of the work."""
+        """Note an event that changes no state. Allowed between `started` and the end of the work."""
         if self.state is not ExecutionState.RUNNING:
             raise ChildClosed(f"{what.name} is not possible for a child that is {self.state}")
         self._mark(what, at, values)
 
     def repeatable(self, at: datetime, what: What, *values: object) -> None:
-        """Note what the sub-agent can cause as often as it likes.
+        """Note an event that the sub-agent can cause any number of times.
 
-        After `MOST_OF_A_KIND` marks of the kind the rest is only counted, for `left_out`.
+        After `MOST_OF_A_KIND` marks of one kind, further ones are only counted, for `left_out`.
         """
         made = self._made.get(what, 0)
         if made < MOST_OF_A_KIND:
@@ -111,48 +118,52 @@ class ChildLog:
             self._left_out[what] = self._left_out.get(what, 0) + 1
 
     def left_out(self, at: datetime) -> None:
-        """Note how many marks of which kind were only counted, if there are any.
+        """Note how many events of each kind were only counted, if there are any.
 
-        Comes right before the end of the work, after which there can be no more of them.
+        Must come right before the end of the work: after it, the child can cause no further events.
         """
         if self._left_out:
+            # Sorted below: the bytes of a fact must not depend on the order in which kinds were first seen.
             counts = {FORMS[what].name: count for what, count in self._left_out.items()}
             self.noted(at, What.LEFT_OUT, dict(sorted(counts.items())))
             self._left_out.clear()
 
     def waiting_for_merge(self, at: datetime, values: Values = ()) -> None:
-        """The worker has produced output that the parent has yet to take. Source: SX-21, SX-51.
+        """Note that the sub-agent has produced output, which the parent has yet to accept. Source: SX-21, SX-51.
 
-        `values`: see `FORMS`; none if the outcome is in the same fact.
+        `values`: see `FORMS`; empty if the outcome is in the same fact.
         """
         self.state = moved(self.state, ExecutionState.WAITING_FOR_MERGE)
         self._mark(What.WAITING, at, values)
 
     def failed(self, at: datetime, *values: object) -> None:
-        """The work itself failed; a result the parent cannot use is `integration_failed`. Source: SX-23, SX-43."""
+        """Note that the work failed; for an answer that is rejected, see `integration_failed`. Source: SX-23, SX-43."""
         if self.state is ExecutionState.WAITING_FOR_MERGE:
             raise ChildClosed("the work is through already; only its integration can fail now")
         self.state = moved(self.state, ExecutionState.FAILED)
         self._mark(What.FAILED, at, trimmed(values))
 
     def integrated(self, at: datetime, actor: str = PARENT) -> None:
-        """The parent took the output; `completed` is a state and shows as `final_status`. Source: SX-22, TN-99."""
+        """Note that the parent accepted the output. Source: SX-22, TN-99."""
         self.state = moved(self.state, ExecutionState.COMPLETED)
         self._mark(What.ACCEPTED, at, (), actor)
 
     def integration_failed(self, at: datetime, reason: str, actor: str = PARENT) -> None:
-        """The parent could not use the output, which is a failure of the child. Source: SX-34, SX-52, TN-98."""
+        """Note that the parent rejected the output, which is a failure of the child. Source: SX-34, SX-52, TN-98."""
         if self.state is not ExecutionState.WAITING_FOR_MERGE:
             raise ChildClosed(f"integration is not possible for a child that is {self.state}")
         self.state = moved(self.state, ExecutionState.FAILED)
         self._mark(What.REJECTED, at, (reason,), actor)
 
     def closed(self, at: datetime, close_reason: str, actor: str = PARENT) -> None:
-        """The end; nothing comes after. Source: SX-24, SX-45 .. SX-47."""
+        """Note the end; no event may follow. Source: SX-24, SX-45 .. SX-47."""
         self.state = moved(self.state, ExecutionState.CLOSED)
         self._mark(What.CLOSED, at, (close_reason,), actor)
 
     def _mark(self, what: What, at: datetime, values: Values, actor: str = PARENT) -> None:
-        """Add a mark; only verdicts have an actor that may be another than the usual one, which is the parent."""
+        """Add a mark.
+
+        `actor` matters only for verdicts and the close: for all other marks, the usual actor of the event applies.
+        """
         self.sequence += 1
         self._waiting.append((what, at, 0 if actor == PARENT else ACTORS.index(actor), values))

@@ -1,4 +1,7 @@
-"""Outcomes of calls, and the end of a turn, as parts of facts. Outcomes that settle together become one fact."""
+"""Converts outcomes of calls, and the end of a turn, to parts of facts.
+
+Outcomes that settle at the same time become one fact, so that a fan-out costs one append and not one for each call.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,9 +22,9 @@ class SettledCall(msgspec.Struct, frozen=True):
     """One outcome, with the end of its child's work.
 
     Attributes:
-        progress: of its child; None if it has none, or it was told before.
+        progress: the newest events of its child; None if the call has no child, or an earlier fact has these events.
         values: of the marks in `progress`.
-        frames: what the runner sent to the child.
+        frames: the frames that the runner sent for the child.
     """
 
     call: Settlement
@@ -40,11 +43,16 @@ def settled_call(
     values: Sequence[Values] = (),
     frames: tuple[AttemptFrames, ...] = (),
 ) -> SettledCall:
-    """Return the outcome of the call at a place, which names its tool as the call does, at the time of its fact."""
+    """Return the outcome of the call at a place, in the form of facts.
+
+    The result has no tool name, because the call has it, and no time, because the time of its fact applies.
+    """
     answer, usage, ran, took = outcome.answer, outcome.usage, outcome.child_id is not None, outcome.duration
     tokens: tuple[int, ...] | None = None
     if usage is not None:
         cached, cost = usage.cached_input_tokens, usage.cost
+        # The usual form without a cost; -1 below keeps the place of the cached tokens, so that the cost stays the
+        # fourth value.
         tokens = usage.input_tokens, usage.output_tokens, *(() if cached is None else (cached,))
         if cost is not None:
             tokens = usage.input_tokens, usage.output_tokens, -1 if cached is None else cached, cost
@@ -55,6 +63,7 @@ def settled_call(
         0,
         revision,
         ran,
+        # The row of the child has the slot.
         None if ran else outcome.sub_agent_id,
         outcome.attempts,
         None if took is None else took // MICROSECOND,
@@ -66,7 +75,7 @@ def settled_call(
 
 
 def settled_together(dispatch_id: DispatchId, calls: Sequence[SettledCall]) -> tuple[CallsSettled, Texts]:
-    """Return the fact that several calls have their outcomes, and its texts."""
+    """Return the fact with the outcomes of several calls, and its texts."""
     body = CallsSettled(
         dispatch_id,
         tuple([each.call for each in calls]),

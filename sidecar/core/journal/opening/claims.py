@@ -1,4 +1,8 @@
-"""The claims of a turn as facts store them: column by column, without the turn's id and what names the user."""
+"""The claims of a turn in the form of facts: column by column, without the turn's id and without the user's data.
+
+The claims are the contents of the surface token. The first fact of a turn stores them, so that another sidecar can
+continue the turn. What names the user is kept apart, among the texts that an erasure removes.
+"""
 
 from datetime import datetime
 from enum import IntEnum, unique
@@ -15,7 +19,7 @@ from sidecar.core.rollout.serving import CandidateVerdict
 
 @unique
 class Verdict(IntEnum):
-    """A `CandidateVerdict`. A number is never used for another one."""
+    """A `CandidateVerdict` as a number. A number is never reused for another verdict: stored facts contain it."""
 
     CHOSEN = 0
     FLAG_OFF = 1
@@ -36,15 +40,15 @@ VERIFIED: Final = "+user_token"
 
 
 class BareClaims(Part, frozen=True):
-    """`SurfaceClaims`, with these fields in place of tools and candidates.
+    """`SurfaceClaims` in columns: the fields below replace its tools and candidates.
 
     Attributes:
         source: followed by `VERIFIED` if a user token proved the principal.
-        digests: of the orchestrator, then of the tools.
+        digests: of the orchestrator's card, then of the tools' cards.
         slots: of the candidates.
-        verdicts: on the candidates, as text if it has no number; empty: each is chosen.
-        definitions: ids of the candidates, `ITS_SLOT` if it is the slot; empty: each is.
-        tools: their slots; None: the candidates that were chosen, in the same order.
+        verdicts: on the candidates. A verdict without a number is stored as text. Empty: each candidate was chosen.
+        definitions: definition ids of the candidates; `ITS_SLOT` if the id equals the slot. Empty: all ids do.
+        tools: slots of the tools; None: those of the chosen candidates, in the same order.
     """
 
     episode_id: EpisodeId
@@ -75,19 +79,21 @@ class UserTexts(Part, frozen=True):
 
 
 class UnnamedClaims(msgspec.Struct, frozen=True):
-    """Claims, and apart from them what names the user."""
+    """Claims, and separately the part that names the user."""
 
     claims: BareClaims
     user: UserTexts
 
 
 def unnamed(claims: SurfaceClaims) -> UnnamedClaims:
-    """Return claims in the two parts that a fact has, without the turn's id, which the fact has already."""
+    """Return claims in the two parts of a fact. The turn's id is omitted, because the fact has it."""
     slots, definitions, verdicts = zip(*claims.candidates, strict=True) if claims.candidates else ((), (), ())
     tools, digests = zip(*claims.tools, strict=True) if claims.tools else ((), ())
     all_chosen = verdicts.count(CHOSEN) == len(verdicts)
     bare = BareClaims(
         episode_id=claims.episode_id,
+        # In the source and not in a field of its own: sidecars of an older version refuse facts with a field they do
+        # not know.
         source=f"{claims.source}{VERIFIED}" if claims.verified else claims.source,
         date=claims.date,
         digests=packed((claims.orchestrator_digest, *digests)),
@@ -101,6 +107,7 @@ def unnamed(claims: SurfaceClaims) -> UnnamedClaims:
         bound_at=claims.bound_at,
         expires_at=claims.expires_at,
         slots=slots,
+        # A verdict that a newer version introduced has no number here; as text it can still be stored and returned.
         verdicts=() if all_chosen else tuple([CODES.get(verdict, verdict) for verdict in verdicts]),
         definitions=() if definitions == slots else _unless_slots(definitions, slots),
         tools=None if tools == (slots if all_chosen else _chosen(slots, verdicts)) else tools,
@@ -109,11 +116,12 @@ def unnamed(claims: SurfaceClaims) -> UnnamedClaims:
 
 
 def named(parts: UnnamedClaims, turn_id: TurnId) -> SurfaceClaims:
-    """Return the claims that `unnamed` took apart. Raises `ValueError` if the columns are not equally long."""
+    """Return the claims that `unnamed` has split. Raises `ValueError` if the columns have different lengths."""
     bare, user, slots = parts.claims, parts.user, parts.claims.slots
     verdicts = _verdicts(bare.verdicts) if bare.verdicts else (CHOSEN,) * len(slots)
     definitions = _definitions(bare.definitions, slots) if bare.definitions else map(DefinitionId, slots)
     tools = _chosen(slots, verdicts) if bare.tools is None else bare.tools
+    # All digests in one column: 32 bytes each, instead of 71 characters.
     orchestrator_digest, *digests = map(Digest, unpacked(bare.digests))
     return SurfaceClaims(
         turn_id=turn_id,

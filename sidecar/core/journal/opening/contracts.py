@@ -1,4 +1,4 @@
-"""The contract of a child, reduced for a fact and restored from it.
+"""The contract of a child: reduced for a fact, and restored from the fact.
 
 A contract repeats values of the request, of the claims and of its child's place. A fact stores only the differences:
 a text that equals the request's is None, and so is a value that follows from the child's place.
@@ -30,7 +30,7 @@ from sidecar.core.journal.opening.requests import Request
 
 
 class BareAncestor(Part, frozen=True):
-    """An `Ancestor`; no definition id: it is the slot."""
+    """An `Ancestor`. `definition_id` None: the id equals the slot."""
 
     child_id: ChildId
     slot: Slot
@@ -41,14 +41,14 @@ class BareContract(Part, frozen=True):
     """`Contract` without its texts and without the values of `ContractPosition`.
 
     Attributes:
-        limits: wall clock, tool calls, tokens, idle timeout; None: there are none.
-        may_spawn: None: if it may delegate to any depth.
-        outputs: format and pattern; None: the usual ones.
-        definition_id: None: the slot.
-        digest: of the definition; None: the one that is bound.
-        commit: None: the digest.
-        ownership: None: the slot alone.
-        ancestors: None: those that follow from the place.
+        limits: of wall clock, tool calls, tokens and silence; None: none of these limits is set.
+        may_spawn: None: true exactly if `max_delegation_depth` is above 0.
+        outputs: format and path pattern of the report; None: the defaults.
+        definition_id: None: equal to the slot.
+        digest: of the definition; None: that of the definition that the turn bound for the slot.
+        commit: None: equal to the digest.
+        ownership: None: only the slot.
+        ancestors: None: those that follow from the child's place.
     """
 
     attempt_timeout_ms: int
@@ -69,7 +69,7 @@ class BareContract(Part, frozen=True):
 
 
 class ContractTexts(Part, frozen=True):
-    """The texts of one contract. None: the text of `ContractPosition.said`."""
+    """The texts of one contract. None: the text equals that in `ContractPosition.said`."""
 
     description: str | None = None
     task_prompt: str | None = None
@@ -81,10 +81,10 @@ class ContractPosition(msgspec.Struct, frozen=True):
     """The values of a contract that follow from its child and its request.
 
     Attributes:
-        said: texts that the contract has if it says nothing of its own.
-        parent: the child that delegates to it.
-        digest: what the claims of its dispatch bind for the slot; None if they bind nothing.
-        ancestors: those of the parent, and the parent itself.
+        said: the texts of the request, or of the delegating child's contract, that the contract usually repeats.
+        parent: the child that delegates to this one; None for a call of the orchestrator.
+        digest: of the definition that the claims of the dispatch bind for the slot; None if they bind none.
+        ancestors: the ancestors of the parent, then the parent itself.
     """
 
     turn_id: TurnId
@@ -102,7 +102,7 @@ class BareTemplate(msgspec.Struct, frozen=True):
     common: BareContract
 
     def filled(self, time_left_ms: int | None, digest: Digests | None) -> BareContract:
-        """Return the part of the contract of one call; `digest`: None: the one that is bound."""
+        """Return the reduced contract of one call. `digest` None: the turn bound this definition."""
         return msgspec.structs.replace(self.common, time_left_ms=time_left_ms, digest=digest)
 
 
@@ -187,6 +187,7 @@ def stripped(contract: Contract, place: ContractPosition) -> tuple[BareContract,
 def restored(bare: BareContract, texts: ContractTexts, place: ContractPosition) -> Contract:
     """Return the contract that `stripped` reduced. Raises `ValueError` if it needs an unknown digest."""
     known, depth = place.said, bare.max_delegation_depth
+    # A stored digest wins: a rollout may have served another content than the claims bind.
     (digest,) = (place.digest,) if bare.digest is None else unpacked(bare.digest)
     if digest is None:
         raise ValueError(f"no definition is bound for {place.slot}")
@@ -258,6 +259,7 @@ def asked_in(call: ToolCall) -> str:
     """Return the request of a call, if its arguments have it under the usual name; else the arguments."""
     try:
         request = from_json(call.arguments_json, dict)
+    # The arguments were accepted as JSON once; another version may have been less strict.
     except DecodeError:
         return call.arguments_json
     said = request.get("request")

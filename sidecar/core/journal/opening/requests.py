@@ -1,4 +1,8 @@
-"""The request of a dispatch, reduced for a fact and restored from it."""
+"""The request of a dispatch: reduced for a fact, and restored from the fact.
+
+A sidecar that takes a dispatch over needs the request to run the remaining calls. A repeated request is recognised by
+the fingerprint of its restored text.
+"""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -15,16 +19,16 @@ from sidecar.core.journal.opening.part import Digests, Part, packed, unpacked
 
 ON_DISCONNECT: Final = "cancel"
 Answer: TypeAlias = tuple[Any, ...]
-"""Place of the call, and the fields of its `Answering`."""
+"""The place of a call that answers a question, then the fields of its `Answering`."""
 
 
 class StrippedCall(Part, frozen=True):
     """The request of a dispatch without its texts. See `DispatchRequest`.
 
     Attributes:
-        binding_digest: that one.
-        on_disconnect: None: `ON_DISCONNECT`.
-        call_ids: in emission order; their index is the *place* of a call.
+        binding_digest: as in the request.
+        on_disconnect: None: the default, `ON_DISCONNECT`.
+        call_ids: in emission order; the index of a call is its *place*.
     """
 
     binding_digest: Digests
@@ -53,7 +57,7 @@ class RequestTexts(Part, frozen=True):
 
 
 class Join(msgspec.Struct, frozen=True):
-    """`JoinPolicy`, as it is written."""
+    """`JoinPolicy`, in its stored form."""
 
     min_success: int | None
     max_parallel: int | None
@@ -61,7 +65,7 @@ class Join(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """`DispatchRequest` without its token, as `DispatchOpened.request_json` writes it: same names, same order."""
+    """`DispatchRequest` without its token, with the names and the order that `DispatchOpened.request_json` has."""
 
     surface_token: str
     binding_digest: str
@@ -75,25 +79,26 @@ class Request(msgspec.Struct, frozen=True):
     join: Join
 
     def to_json(self) -> str:
-        """Return the text whose fingerprint a repeated request is known by."""
+        """Return the text whose fingerprint identifies a repeated request."""
         return msgspec.json.encode(self).decode()
 
 
 def request_from_json(text: str, dispatch_id: DispatchId) -> Request:
-    """Return the request that was written down. Raises `ValueError` if it cannot be written again as it was."""
+    """Return a stored request. Raises `ValueError` if writing it again would not give the same text."""
     request: Request = from_json(text, Request)
+    # A request that loses anything on the way would be run differently after a takeover.
     if request.to_json() != text or request.surface_token or request.dispatch_id != dispatch_id:
-        raise ValueError(f"the request of {dispatch_id} is written otherwise")
+        raise ValueError(f"the stored request of {dispatch_id} has another form")
     return request
 
 
 def fingerprint_of(request_json: str) -> str:
-    """Return what two requests with the same contents share."""
+    """Return the fingerprint of a request: equal for requests with the same contents."""
     return sha256(request_json.encode()).hexdigest()
 
 
 def asked_of(request: Request) -> StrippedCall:
-    """Return the part of a request that is no text."""
+    """Return a request without its texts."""
     return StrippedCall(
         packed((request.binding_digest,)),
         tuple(call.call_id for call in request.calls),
@@ -113,7 +118,7 @@ def texts_of(request: Request) -> RequestTexts:
 
 
 def answers_of(calls: Sequence[ToolCall]) -> tuple[Answer, ...]:
-    """Return what calls answer, as the values of the fact that their dispatch opens; none if they answer nothing."""
+    """Return the answers of calls to questions, as values of the fact that opens their dispatch; empty without any."""
     answers = list[Answer]()
     for place, call in enumerate(calls):
         if call.answering is not None:
@@ -129,11 +134,12 @@ def _answering(answer: Answer) -> Answering:
 def request_of(
     dispatch_id: DispatchId, asked: StrippedCall, texts: RequestTexts, answers: Sequence[Answer] = ()
 ) -> Request:
-    """Return the request again; without texts if they were erased. `answers`: as `answers_of` returns them."""
+    """Return the restored request; without texts if they were erased. `answers`: as `answers_of` returns them."""
     answering = {answer[0]: _answering(answer) for answer in answers} if answers else {}
     calls = texts.calls or (CallTexts(),) * len(asked.call_ids)
     (binding_digest,) = unpacked(asked.binding_digest)
     return Request(
+        # The token is larger than the rest of the request, and it can be signed again from the claims.
         surface_token="",
         binding_digest=binding_digest,
         dispatch_id=dispatch_id,

@@ -19,7 +19,7 @@ POLL: Final = timedelta(seconds=1)
 MOST_WATCHERS: Final = 32
 SOON: Final = timedelta(seconds=5)
 NOT_TAKEN: Final = frozenset({RolloutEventKind.REFUSED, RolloutEventKind.HELD})
-"""What is written of a step that was not taken."""
+"""Audit events of steps that were not taken."""
 
 
 class AuditReader(Protocol):
@@ -31,12 +31,12 @@ class AuditReader(Protocol):
 
 
 class SlotHistory(msgspec.Struct, frozen=True):
-    """What the audit keeps of a slot.
+    """The stored history of a slot.
 
     Attributes:
-        rows: oldest first, without those of steps that were not taken: nothing stands otherwise by them.
-        beginning: the rollout as it stood before the first of them; None: nothing of the slot was removed.
-        known_from: from when on it is known how the slot stood; None: from its very beginning.
+        rows: oldest first, without rows of steps that were not taken, which changed nothing.
+        beginning: the state of the rollout before the first row; None: retention has removed no row of the slot.
+        known_from: the earliest time for which the state of the slot is known; None: its very beginning.
     """
 
     rows: Sequence[AuditRow]
@@ -45,11 +45,11 @@ class SlotHistory(msgspec.Struct, frozen=True):
 
 
 async def past_of(store: RolloutStore, slot: Slot) -> SlotHistory:
-    """Return what the audit keeps of a slot. Raises `StoreUnavailable`."""
+    """Return the stored history of a slot. Raises `StoreUnavailable`."""
     while True:
         markers = await store.audit_markers()
         rows = [row async for page in pages_of(store, AuditQuery(slot=slot)) for row in page if _was_taken(row)]
-        if len(await store.audit_markers()) == len(markers):  # else some went in between, under a newer marker
+        if len(await store.audit_markers()) == len(markers):  # else retention removed rows during the read
             break
     last = markers[-1] if markers else None
     beginning = next((each for each in last.standing if each.slot == slot), None) if last else None
@@ -81,11 +81,11 @@ def _was_taken(row: AuditRow) -> bool:
 
 
 class WatchAudit:
-    """Goes through the audit, and waits for more.
+    """Yields the rows of the audit, and waits for further ones.
 
     Args:
-        store: keeps the audit, and hints at news.
-        poll: it is looked at this often without a hint.
+        store: has the audit, and notifies of possible changes.
+        poll: interval of reads without a notification.
     """
 
     def __init__(self, store: RolloutStore, poll: timedelta = POLL) -> None:
@@ -97,20 +97,22 @@ class WatchAudit:
         store.on_change(self._tell)
 
     async def __call__(self, query: AuditQuery, *, follow: bool) -> AsyncGenerator[Sequence[AuditRow], None]:
-        """Go through the rows of a query, by number; with `follow`, for ever.
+        """Yield the rows of a query, by number; with `follow`, wait for further rows without end.
 
         Raises:
-            StoreUnavailable: also in the middle.
-            AdmissionRefused: too many watch already.
+            StoreUnavailable: possible after some rows.
+            AdmissionRefused: the maximum number of watchers is reached.
         """
         with self._place() as news:
             after = query.after
             while True:
+                # Before the read: a row that is written during it sets the event again.
                 news.clear()
                 rows = await self._store.audit(msgspec.structs.replace(query, after=after, limit=PAGE))
                 if rows:
                     after = rows[-1].number
                     yield rows
+                # A full page: there may be more, so the next one is read without waiting.
                 if len(rows) == PAGE:
                     continue
                 if not follow:
@@ -140,7 +142,7 @@ class WatchAudit:
 
 
 class LastGateVerdicts(msgspec.Struct, frozen=True):
-    """What the gates answered when a step was last asked for."""
+    """The answers of the gates to the last request for a step."""
 
     results: tuple[GateResult, ...]
     at: datetime
@@ -156,11 +158,11 @@ class LastVerdict:
         self._said: dict[Digest, LastGateVerdicts] = {}
 
     def of(self, digest: Digest) -> LastGateVerdicts | None:
-        """Return what was said of a definition, as of the last `look`."""
+        """Return the last answers about a definition, as of the last `look`."""
         return self._said.get(digest)
 
     async def look(self) -> None:
-        """Read what is new. Raises `StoreUnavailable`."""
+        """Read the rows that are new. Raises `StoreUnavailable`."""
         async for page in pages_of(self._store, AuditQuery(after=self._after)):
             for row in page:
                 self._hear(row)
@@ -171,6 +173,7 @@ class LastVerdict:
         if not isinstance(event, RolloutEvent):
             return
         if event.what is RolloutEventKind.REVISED and Digest(event.detail) in self._said:
+            # A minor revision keeps the verdicts under its new digest; the row's detail is the earlier one.
             self._said[event.digest] = self._said.pop(Digest(event.detail))
         elif event.gate_results:
             self._said[event.digest] = LastGateVerdicts(event.gate_results, event.at)

@@ -30,16 +30,16 @@ REACHED: Final = {
     LifecycleState.PROMOTE: (LifecycleState.TEST, LifecycleState.PROMOTE),
     LifecycleState.ROLLBACK: (LifecycleState.TEST, LifecycleState.PROMOTE, LifecycleState.ROLLBACK),
 }
-"""Transitions that a definition in a state may have behind it: a view may skip some, and all of them have happened."""
+"""All transitions that lead to a state. A view may skip intermediate states, but each transition has happened."""
 
 
 class EffectiveTransitions:
-    """Takes note of views at binds, and tells the store.
+    """Notes the view of each bind, and reports transitions that took effect to the store.
 
     Args:
-        store: keeps when a transition took effect.
+        store: stores when a transition took effect.
         clock: for that time.
-        recorder: told of each transition by the one replica that was first.
+        recorder: receives each transition once, from the replica that noted it first.
     """
 
     def __init__(self, store: RolloutStore, clock: Clock, recorder: RolloutRecorder) -> None:
@@ -56,14 +56,15 @@ class EffectiveTransitions:
         self._news = asyncio.Event()
 
     def bound(self, view: RolloutView) -> RolloutView:
-        """Take note that a turn is bound with `view`, and return it. Memory only; for every bind."""
+        """Note that a turn is bound with `view`, and return the view. Runs for every bind; memory only."""
+        # Views are immutable, so identity tells whether anything changed. A bind may cost no more than this comparison.
         if view is not self._bound:
             self._bound = view
             self._see(view)
         return view
 
     async def run(self) -> None:
-        """Tell the store for ever; owned by the supervisor."""
+        """Report to the store periodically; the supervisor owns this loop."""
         while True:
             await self.look()
             try:
@@ -73,7 +74,7 @@ class EffectiveTransitions:
                 pass
 
     async def look(self) -> None:
-        """Tell the store what is new; what it does not take now is told again."""
+        """Report new transitions to the store; the next pass repeats what the store did not accept."""
         self._news.clear()
         while self._waiting:
             slot, definition_id, event_id = self._waiting[0]
@@ -86,10 +87,10 @@ class EffectiveTransitions:
             await read_within(self._tell_of_revised(self._bound), LONGEST_WRITE)
 
     async def _tell_of_revised(self, view: RolloutView) -> None:
-        """Tell of transitions of definitions that were revised before a bind met them: no view shows their digest."""
+        """Report transitions of definitions that were revised before any bind: no view has their earlier digest."""
         rows = await self._store.unexported(MOST)
         if await self._store.version() != view.version:
-            return  # a view that is behind does not show everything; the next one will
+            return  # the view is outdated and may miss definitions; the next one has them
         self._searched = view
         for row in rows:
             event, rollout = row.body, view.slots.get(row.slot)
@@ -104,6 +105,7 @@ class EffectiveTransitions:
         """Note one transition; the first sidecar to note it reports it, now or when the store is available again."""
         at = self._first[event_id]
         if await self._store.became_effective([event_id], at):
+            # Kept over failures: the store says "first" only once, so a report that fails must be remembered here.
             self._unreported[event_id] = True
         if event_id in self._unreported:
             await self._report(slot, definition_id, event_id, at)
@@ -121,7 +123,7 @@ class EffectiveTransitions:
 
     def _see(self, view: RolloutView) -> None:
         now = self._clock.now()
-        for digest in sorted(view.killed):  # on record soon; effective from this bind on
+        for digest in sorted(view.killed):  # not recorded yet, but effective from this bind on
             event_id = f"{digest}/{LifecycleState.ROLLBACK}"
             if event_id not in self._told:
                 self._first.setdefault(event_id, now)

@@ -18,11 +18,11 @@ from sidecar.policy.audit import AuditSink
 
 
 class AuditExport:
-    """The loops, and what is to be seen of them.
+    """The loops of all sinks, and their state for status and metrics.
 
     Args:
         sinks: by name, at least one.
-        instance: of this replica.
+        instance: the id of this replica.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class AuditExport:
         clock: Clock,
         recorder: RolloutRecorder,
     ) -> None:
-        """Begin with nothing handed on."""
+        """Begin without exported events."""
         taken: Mapping[str, set[int]] = {name: set() for name in sinks}
         self._exports = {
             name: SinkExport(
@@ -44,16 +44,16 @@ class AuditExport:
 
     @property
     def waiting_seconds(self) -> float:
-        """Age of the oldest event that could not be handed to every sink; 0 while all is well."""
+        """Age of the oldest event that not every sink has accepted; 0 if there is none."""
         return max(each.waiting_seconds for each in self._exports.values())
 
     @property
     def handed_on(self) -> Mapping[str, int]:
-        """How many events were handed on, by sink."""
+        """Number of exported events, by sink."""
         return {name: each.handed_on for name, each in self._exports.items()}
 
     def problems(self) -> Iterator[str]:
-        """Yield a sentence about each sink that has not taken its last batch."""
+        """Yield a sentence about each sink that has not accepted its last batch."""
         for name, each in self._exports.items():
             if each.problem:
                 waits = f"{each.waiting_seconds:.0f} s"

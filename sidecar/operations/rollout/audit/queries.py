@@ -57,7 +57,7 @@ class ActivityReport(msgspec.Struct, frozen=True):
 
     Attributes:
         periods: oldest first; empty: never.
-        known_from: what was before that is not kept any more; None: everything is known.
+        known_from: the earliest time that the audit still covers; None: it covers everything.
     """
 
     slot: Slot
@@ -71,7 +71,7 @@ class ReadActivity(msgspec.Struct, frozen=True):
     store: RolloutStore
 
     async def __call__(self, asked: ActivityQuery) -> ActivityReport:
-        """Return when it was.
+        """Return the periods in which the definition served the cohort.
 
         Raises:
             InvalidRequest: neither a key nor a share, or both.
@@ -92,6 +92,7 @@ def _periods(present: SlotRollout, past: SlotHistory, asked: ActivityQuery) -> I
     open_period = Period(None, None, before, "") if before else None
     then = past.beginning
     for moment in _moments(past.rows):
+        # Step by step from the state before: replaying all rows for each moment would take quadratic time.
         then = as_of(present, moment, then)
         ramp = _ramp_for(then, asked)
         if ramp and open_period is None:
@@ -104,13 +105,15 @@ def _periods(present: SlotRollout, past: SlotHistory, asked: ActivityQuery) -> I
 
 
 def _moments(rows: Sequence[AuditRow]) -> Iterator[Sequence[TransitionEvent | RolloutEvent]]:
-    """Yield what each step wrote: what one transaction wrote happened at once."""
+    """Yield the events of each step together: one transaction wrote them, so they took effect at the same time."""
     steps = groupby((row.body for row in rows), key=lambda body: (body.request_id, body.at))
     return (list(step) for _, step in steps)
 
 
 def _ramp_for(then: SlotRollout, asked: ActivityQuery) -> int:
     """Return the ramp under which a definition id serves the whole cohort; 0: it does not."""
+    # A share is a range of buckets. It is served only if both of its ends are, because the buckets of a ramp have no
+    # gaps.
     lowest, highest = 0, asked.share - 1
     if asked.key:  # the salt of a slot changes with a new rollout
         lowest = highest = bucket_of(then.salt, asked.key)

@@ -26,9 +26,9 @@ from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore
 from sidecar.operations.rollout.stored_answers import AuditContext, actor_of
 
 EACH: Final = timedelta(minutes=10)
-"""Between two rows about one caller, one verb and one definition."""
+"""The least time between two rows about one caller, one verb and one definition."""
 MOST: Final = 60
-"""Rows within that time, of all callers together: a key that allows any subject must not fill the record either."""
+"""The most rows within that time, of all callers together: a key that allows any subject must not fill the record."""
 LONGEST_WRITE: Final = 2.0
 """Seconds for the store."""
 TRIES: Final = 5
@@ -52,30 +52,30 @@ class RefusedStep(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def named(self) -> StepRequest:
-        """What the request names, in whatever content."""
+        """The request without its digest, so that it finds the definition in any content."""
         return msgspec.structs.replace(self.asked, digest="")
 
 
 class RateLimit:
-    """Lets few through: one of a kind in a time, and some of all kinds.
+    """Admits one event of each kind in a period, and a limited number of all kinds together.
 
     Args:
-        each: between two of one kind.
-        most: of all kinds within that time.
+        each: the period.
+        most: the most admitted events of all kinds within the period.
     """
 
     def __init__(self, each: timedelta, most: int) -> None:
-        """Begin with none."""
+        """Begin without events."""
         self._each = each.total_seconds()
         self._most = most
         self._seen: dict[Hashable, tuple[float, int]] = {}
 
     def take(self, kind: Hashable, now: float) -> int | None:
-        """Return how many of a kind were left out before this one; None: this one is, too.
+        """Return the number of events of a kind that were left out before this one; None: this one is left out, too.
 
         Args:
-            kind: what counts as alike.
-            now: seconds on a clock that never jumps.
+            kind: events with equal kinds are limited together.
+            now: seconds of a monotonic clock.
         """
         # Two spans, so that the next of a kind says how many were left out; never more than twice `most` in memory.
         self._seen = {each: seen for each, seen in self._seen.items() if now < seen[0] + 2 * self._each}
@@ -102,7 +102,7 @@ class RecordRefusals:
     def __init__(
         self, store: RolloutStore, views: Callable[[], RolloutView], clock: Clock, recorder: RolloutRecorder
     ) -> None:
-        """Begin with no note."""
+        """Begin without notes."""
         self._store = store
         self._views = views
         self._clock = clock
@@ -125,14 +125,15 @@ class RecordRefusals:
         self._news.set()
 
     async def run(self) -> None:
-        """Write notes as they come, for ever; owned by the supervisor."""
+        """Write notes as they arrive; the supervisor owns this loop."""
         while True:
             await self._news.wait()
+            # Before the writing: a note that comes during it sets the event again.
             self._news.clear()
             await self.write()
 
     async def write(self) -> None:
-        """Write what was noted; what cannot be written is reported and forgotten."""
+        """Write the waiting notes. A note that cannot be written is reported and dropped."""
         while self._waiting:
             refused, at = self._waiting.popleft()
             if isinstance(await read_within(self._written(refused, at), LONGEST_WRITE), StoreUnavailable):
@@ -144,7 +145,7 @@ class RecordRefusals:
             slots = {each.slot: each for each in await self._store.rollouts()}
             found = match_in(slots, refused.named)
             if found is None:
-                return  # it went meanwhile
+                return  # the definition no longer exists
             try:
                 await self._store.write(_write(found, refused, at))
             except RevisionConflict:
@@ -155,6 +156,7 @@ class RecordRefusals:
 
 def _write(found: DefinitionMatch, refused: RefusedStep, at: datetime) -> RolloutWrite:
     rollout, facts = found
+    # Without the context of the time: the row is written later, when configuration and flags may have changed.
     by = actor_of(refused.asked, refused.actor, at, AuditContext("", ()))
     event = event_about(rollout, facts, RolloutEventKind.REFUSED, by, to=facts.ramp, detail=refused.why)
     return RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(event,))

@@ -45,6 +45,7 @@ def old_audit_of(rows: Sequence[tuple[int, str, str]]) -> OldAudit | None:
         return None
     content = sha256()
     for number, body, _ in rows:
+        # With separators that JSON text cannot contain: otherwise two different lists of rows could have the same hash.
         content.update(f"{number}\x1f{body}\x1e".encode())
     return OldAudit(rows[-1][0], len(rows), content.hexdigest(), rows[-1][2])
 
@@ -86,6 +87,7 @@ def check_marker(marker: AuditMarker, old: OldAudit | None) -> None:
     """Raise `RecordConflict` unless a marker describes exactly the rows that may be removed."""
     if marker.before > marker.made_at - LEAST_AUDIT:
         raise RecordConflict(f"audit rows are kept for {LEAST_AUDIT.days} days or more")
+    # Compared in the transaction of the removal: the signed marker must describe exactly the rows that go.
     if old is None or old != OldAudit(marker.number, marker.rows, marker.content, marker.link):
         raise RecordConflict("the marker does not say which audit rows are there")
 
@@ -160,6 +162,7 @@ class AuditRetention:
     async def _standing(self, number: int) -> Sequence[SlotRollout]:
         """Return the state of the rollouts after the row `number`, which is removed with all rows before it."""
         markers = await self._archive.audit_markers()
+        # Where the last removal ended: the rows before it no longer exist.
         begun = {each.slot: each for each in markers[-1].standing} if markers else {}
         gone = await all_rows(self._archive, AuditQuery(), until=number)
         slots = dict.fromkeys((*begun, *(row.slot for row in gone)))

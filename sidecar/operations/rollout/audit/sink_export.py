@@ -26,9 +26,9 @@ LONGEST_TAKE: Final = 10.0
 LONGEST_READ: Final = 5.0
 BATCH: Final = 200
 LONGEST_PROBLEM: Final = 300
-"""Characters of what a sink says."""
+"""The most characters of a sink's error that are stored."""
 MOST: Final = 5_000
-"""Rows that are looked through for some that this sink may have: others wait for a bind, or for another sink."""
+"""The most rows that are searched for exportable ones: others wait for their first bind, or for another sink."""
 
 
 class SinkExport(Struct, kw_only=True):
@@ -36,9 +36,10 @@ class SinkExport(Struct, kw_only=True):
 
     Attributes:
         instance: of this replica.
-        taken: numbers of rows that a sink has taken and that may not be ticked off yet, by sink; all loops share it.
-        handed_on: how many events.
-        problem: why the sink has not taken its last batch; empty: it has.
+        taken: by sink, the numbers of rows that it has accepted and that are not marked as exported yet; all loops
+            share this mapping.
+        handed_on: number of exported events.
+        problem: why the sink has not accepted its last batch; empty: it has.
         longest_take: seconds for one batch.
     """
 
@@ -57,36 +58,36 @@ class SinkExport(Struct, kw_only=True):
 
     @property
     def waiting_seconds(self) -> float:
-        """Age of the oldest event that this sink has not taken; 0 while all is well."""
+        """Age of the oldest event that this sink has not accepted; 0 if there is none."""
         since = self._waiting_since
         return 0.0 if since is None else max(0.0, (self.clock.now() - since).total_seconds())
 
     @property
     def pause(self) -> timedelta:
-        """How long to wait before the next look: longer with each failure in a row."""
+        """The time until the next pass; it doubles with each consecutive failure."""
         return min(INTERVAL * (1 << min(self._failures, 10)), LONGEST_PAUSE)
 
     async def run(self) -> None:
-        """Look for ever; owned by the supervisor."""
+        """Make passes periodically; the supervisor owns this loop."""
         while True:
             await self.look()
             await asyncio.sleep(self.pause.total_seconds())
 
     async def look(self) -> None:
-        """Hand on what waits, batch after batch, until nothing does or the sink or the store fails."""
+        """Export the waiting rows, batch after batch, until none is left or the sink or the store fails."""
         while (more := await self._more()) is None:
             pass
         self._failures = 0 if more else self._failures + 1
 
     async def _more(self) -> bool | None:
-        """Hand on some rows; None: there may be more, True: all is well for now, False: sink or store failed."""
+        """Export some rows. None: there may be more; True: none is left; False: the sink or the store failed."""
         ready = await self._ready()
         if isinstance(ready, StoreUnavailable):
             return False
         fresh = self._fresh(ready)
         self._waiting_since = min((_since(row) for row in fresh), default=None)
         if not fresh:
-            self.problem = ""  # another replica has handed on what this one could not
+            self.problem = ""  # another replica has exported the rows that this one could not
         mine = fresh if not fresh or await self._is_mine() else [row for row in fresh if self._is_old(row)]
         given = await self._given_all(mine)
         noted = await self._ticked_off(ready)
@@ -95,7 +96,7 @@ class SinkExport(Struct, kw_only=True):
         return None if mine else True
 
     async def _ready(self) -> Sequence[AuditRow] | StoreUnavailable:
-        """Return rows that may be exported: transitions from when they took effect, everything else at once."""
+        """Return the rows that may be exported: transitions once they have taken effect, all other rows at once."""
         limit = BATCH
         while True:
             found = await read_within(self.store.unexported(limit), LONGEST_READ)
@@ -103,16 +104,16 @@ class SinkExport(Struct, kw_only=True):
                 return found
             ready = [row for row in found if row.effective_at or not isinstance(row.body, TransitionEvent)]
             if len(found) < limit:
-                self.taken[self.name].intersection_update(row.number for row in found)  # the others are ticked off
+                self.taken[self.name].intersection_update(row.number for row in found)  # others are marked by now
             if self._fresh(ready) or len(found) < limit or limit >= MOST:
                 return ready
-            limit = min(limit * 5, MOST)  # what waits for a bind or for another sink must not hold up the others
+            limit = min(limit * 5, MOST)  # rows that wait for a bind or for another sink must not block the rest
 
     def _fresh(self, rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
         return [row for row in rows if row.number not in self.taken[self.name]]
 
     async def _given_all(self, rows: Sequence[AuditRow]) -> bool:
-        """Hand the sink rows until it fails; returns whether it has taken all."""
+        """Send rows to the sink until it fails; return whether it has accepted all."""
         for batch in _batches(rows):
             if not await self._given(batch):
                 return False
@@ -127,6 +128,7 @@ class SinkExport(Struct, kw_only=True):
         except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises, the rows stay
             return self._failed(type(error).__name__)
         self.problem = ""
+        # After the sink has accepted: a row that counted before would be lost if the sink failed now.
         self.taken[self.name].update(row.number for row in rows)
         self.handed_on += len(rows)
         return True
@@ -137,7 +139,8 @@ class SinkExport(Struct, kw_only=True):
         return False
 
     async def _ticked_off(self, rows: Sequence[AuditRow]) -> bool:
-        """Note on record which rows all sinks have taken by now; returns whether that was kept."""
+        """Mark the rows that all sinks have accepted as exported; return whether the store did so."""
+        # All sinks: retention may remove exported rows, and a sink that was down would never get them.
         done = [row for row in rows if all(row.number in numbers for numbers in self.taken.values())]
         for batch in _batches(done):
             if isinstance(await read_within(self.store.exported(batch), LONGEST_READ), StoreUnavailable):
@@ -145,7 +148,7 @@ class SinkExport(Struct, kw_only=True):
         return True
 
     async def _is_mine(self) -> bool:
-        """Return whether it is this replica that exports."""
+        """Return whether this replica exports now: the living one with the smallest id."""
         replicas = await read_within(self.store.replicas(), LONGEST_READ)
         if isinstance(replicas, StoreUnavailable):
             return False

@@ -96,10 +96,10 @@ class ReadDecommissions(msgspec.Struct, frozen=True):
 
 
 class WatchDecommissions:
-    """Warns once a day of overdue decommissions, and puts each on the audit, once over all replicas.
+    """Warns once a day of overdue decommissions, and writes one audit row for each, once over all replicas.
 
-    The row is written together with an answer to a request of its own, whose id names the decommission: a store keeps
-    one answer for each id, so that of several replicas, and after every restart, only the first write adds a row.
+    The row is written together with a stored answer whose request id identifies the decommission. A store has one
+    answer for each id, so only the first write adds a row: the writes of other replicas and of later starts do not.
 
     Args:
         store: keeps the audit.
@@ -125,6 +125,7 @@ class WatchDecommissions:
     async def look(self) -> None:
         """Check once. Each overdue decommission causes at most one warning a day, and one row of the audit."""
         now = self._clock.now()
+        # From the view in memory: a check every minute must not read the store.
         late = {facts.digest: (rollout, facts, record) for rollout, facts, record in self._all() if record.overdue(now)}
         # Definitions that are no longer overdue are forgotten: a decommission that becomes overdue again is reported at
         # once.
@@ -141,10 +142,10 @@ class WatchDecommissions:
                     self._on_record[digest] = record.due_at
 
     async def _recorded(self, change: RolloutWrite) -> bool:
-        """Return whether the row is on record; if it is not, the next look tries again."""
+        """Return whether the row is recorded; if it is not, the next pass tries again."""
         try:
             written = await read_within(self._store.write(change), LONGEST_WRITE)
-        except RevisionConflict:  # the view is behind
+        except RevisionConflict:  # the view is outdated; the next pass has a newer one
             return False
         return not isinstance(written, StoreUnavailable)
 

@@ -64,6 +64,8 @@ class Decommissioning(Struct, frozen=True):
                 # Before the count: a replica reports its turns together with its version. Only when all replicas use
                 # the newest version can no further turn be bound to the definition.
                 await self._refuse_unseen(facts)
+            # Also for each step and not only at the begin: a turn that was bound before may have been restored at
+            # another replica.
             await self._refuse_pinned(facts)
             if isinstance(asked, TakeDecommissionStep):
                 await self._refuse_needed(asked, rollout, facts)
@@ -100,6 +102,7 @@ class Decommissioning(Struct, frozen=True):
                 f"it cannot be found out what the configuration still holds of {facts.definition_id}: "
                 + ("it has not been loaded" if self.definitions.current() is None else "the definition is not kept")
             )
+        # Last, because it is the most expensive check, and an operator reads its answer as a list of work.
         needed = blockers(scene, asked.step)
         if needed:
             version = scene.catalogue.agent_definition_version

@@ -1,4 +1,8 @@
-"""Flags outside the sidecar's store: a plugin switches them, or an operator if the backend is read-only."""
+"""Flags outside the sidecar's store: a plugin switches them, or an operator if the backend is read-only.
+
+Flags of the embedded backend are switched in the transaction of a step. A switch elsewhere cannot be part of one, so
+it may fail or stay unknown; the operator then learns what to do by hand.
+"""
 
 from datetime import timedelta
 from typing import Final
@@ -57,6 +61,7 @@ class FlagsOfPlugin(Struct, frozen=True):
     def edit_for(self, name: str, on: bool) -> str:
         """Return what an operator must do if the plugin cannot switch the flag, or cannot tell."""
         try:
+            # A plugin without types may return anything; only a text is shown to the operator.
             edit: object = self.writer.edit_for(name, on)
         except BaseException:  # noqa: BLE001  the border of a plugin; nothing is awaited, so no cancellation is ours
             edit = None

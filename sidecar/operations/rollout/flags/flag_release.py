@@ -87,6 +87,7 @@ class ReleaseFlags(Struct, frozen=True):
 def _still_on(view: RolloutView, flags: FlagSnapshot) -> Iterator[tuple[str, Vertical]]:
     """Yield flags that are on although only definitions in `rollback` use them, cohort flags first."""
     everything = [facts for rollout in view.slots.values() for facts in rollout.definitions.values()]
+    # Flags are named after ids, and a major change keeps the id: the new content may still use the same flags.
     needed = {name for each in everything if each.state is not LifecycleState.ROLLBACK for name in _names(each)}
     released: dict[str, Vertical] = {}
     for each in everything:

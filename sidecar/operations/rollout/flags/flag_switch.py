@@ -93,15 +93,17 @@ class ManualFlagSwitch(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(writer, FlagStore):
             kept = await writer.kept(name)
             before = None if kept is None else FlagValue.ON if kept.on else FlagValue.OFF
-        else:  # as it was last heard
+        else:  # as last fetched
             kept, before = None, self.flags().value(name, facts.vertical)
         if on:
             refuse_on(facts, asked.flag, others, before)
+            # The record may not have the kill yet, so its state alone would allow the switch.
             if facts.digest in self.killed():
                 raise TransitionRefused(f"{facts.definition_id} was killed here; the kill is not recorded yet")
         else:
             refuse_off(name, asked.flag, others)
         version, wanted = kept.revision if kept else 0, FlagValue.ON if on else FlagValue.OFF
+        # The operator decided on another state of the flag; it must be looked at again.
         if asked.expected_version not in {None, version}:
             raise RevisionConflict(
                 f"the flag {name} has version {version}, not {asked.expected_version}",
@@ -118,11 +120,12 @@ class ManualFlagSwitch(msgspec.Struct, frozen=True, kw_only=True):
         )
         detail = f"{asked.flag} flag {name}: {told.before.value} -> {wanted.value}"
         event = event_about(rollout, facts, RolloutEventKind.FLAG_SWITCHED, by, to=facts.ramp, detail=detail)
+        # The rollout itself does not change: the state and the ramp are those of the record, whatever its flags say.
         change = Change(rollout, (), () if told.before is wanted else (event,))
         return FlagPlan(change=change, writer=writer, on=on, kept=kept, told=told)
 
     async def prepare(self, plan: FlagPlan, actor: str) -> tuple[str, ...]:
-        """Switch a flag that a backend elsewhere keeps; returns what a person has to change instead.
+        """Switch a flag of an external backend; return what an operator must change instead, if it cannot be switched.
 
         Raises:
             StoreUnavailable: the flag could not be switched.

@@ -56,6 +56,8 @@ class ContentProofs(Struct, frozen=True):
             case Transition(step=Step.PROMOTE):
                 await self._valid(facts)
             case RollBack(to=named):
+                # Only the definition that serves after the rollback needs a proof. The one that is withdrawn may be
+                # broken: that can be the reason for the rollback.
                 target = successor_of(rollout, facts, named)
                 if target is not None and not await self._servable(target.digest):
                     raise cannot_succeed(rollout, facts, target.digest, NOT_WHOLE)

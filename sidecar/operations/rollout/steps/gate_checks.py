@@ -103,6 +103,7 @@ class GateEvaluator(msgspec.Struct, frozen=True):
                 answer: object = await client.ask(question)
         except TimeoutError:
             problem = f"it did not answer within {self.rules.timeout.total_seconds():g} s"
+        # The client knows why it has no answer; every other exception is a defect of the plugin.
         except GateUnavailable as away:
             problem = _plain(away.detail)
         except Exception as error:  # noqa: BLE001  a plugin may raise anything; the gate does not pass
@@ -117,6 +118,7 @@ class GateEvaluator(msgspec.Struct, frozen=True):
     def _accepted(self, question: GateQuestion, answer: object) -> GateResult:
         if not isinstance(answer, GateAnswer) or not isinstance(answer.verdict, Verdict):
             return self._hold(NOT_BELIEVED, question, "what it answered is no verdict")
+        # A gate that answers from a cache, or about an earlier content of the definition, must not let this step pass.
         differs = [name for name in ECHOED if getattr(answer, name) != getattr(question, name)]
         if differs:
             return self._hold(NOT_BELIEVED, question, f"it answered about another {', '.join(differs)}")
@@ -145,6 +147,7 @@ def refuse_unless_passed(results: Sequence[GateResult]) -> None:
         GateFailed: a gate failed, and there is no valid override of that gate for that step.
         GateHeld: no gate failed, and at least one has not passed.
     """
+    # Unavailable gates are among them: an outage of a gate must hold a step, never let it pass.
     open_gates = [result for result in results if not result.passed]
     failed = [result for result in open_gates if result.verdict is GateVerdict.FAIL]
     if failed:
@@ -161,6 +164,7 @@ def _plain(text: object) -> str:
 
 def _overridden(facts: DefinitionFacts, question: GateQuestion, gate: str, now: datetime) -> bool:
     def fits(override: Override) -> bool:
+        # One gate and one step: an override for 5 % must not let a later raise to 50 % pass.
         step = (override.gate, override.from_ramp, override.to_ramp)
         return step == (gate, question.from_ramp, question.to_ramp) and now < override.expires_at
 

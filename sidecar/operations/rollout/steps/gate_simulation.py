@@ -1,6 +1,8 @@
 """Predicts what a step asks its policies and gates, and the effect of each possible answer of a gate.
 
-The policies answer for real: they are pure. An answer of a gate goes to the code that judges real answers.
+`sidecar gate ask --simulate` shows the prediction, so that a gate can be set up before the first real step. The real
+policies are called, because they are pure. The possible answers of a gate are judged by the code that judges real
+answers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -127,6 +129,7 @@ def _answers(question: GateQuestion, now: datetime) -> Iterator[tuple[str, GateA
     )
     for verdict in Verdict:
         yield verdict.value, msgspec.structs.replace(passed, verdict=verdict)
+    # Exactly now: an answer expires at this moment, and not after it.
     yield "pass, expired", msgspec.structs.replace(passed, expires_at=now)
     yield "pass for another digest", msgspec.structs.replace(passed, digest=Digest("sha256:another"))
     yield "pass for another step", msgspec.structs.replace(passed, to_ramp=question.to_ramp + 1)
@@ -137,6 +140,7 @@ def _answers(question: GateQuestion, now: datetime) -> Iterator[tuple[str, GateA
 async def _effect(
     name: str, answer: GateAnswer | Exception, question: GateQuestion, card: Card, clock: Clock
 ) -> AnswerEffect:
+    # Fresh reports for each answer, so that each shows its own effect.
     client, reported = _Scripted(answer), _Reports()
     evaluator = GateEvaluator(GateRules(), lambda _vertical, _gate: client, clock, reported)
     results = await evaluator.ask_all(question, [question.gate], question.vertical, fresh_facts(card))

@@ -96,13 +96,16 @@ PHASES: Final[Mapping[type[StepRequest] | Step, Phases]] = {
     requests.AcknowledgeBreach: Phases(),
     requests.SwitchFlagOn: Phases(flags=False),
     requests.SwitchFlagOff: Phases(flags=False, tries=5),
+    # No policy and no gate: a withdrawal must not depend on them. Its target, however, must exist.
     requests.RollBack: Phases(proven=True, tries=5),
     requests.RampDown: Phases(holds=StopKind.RAMP_DOWN, reused=AnswerReuse.RENAMED, tries=5),
     requests.Kill: Phases(
         holds=StopKind.KILL,
         dated_as_held=True,
         reused=AnswerReuse.TAKEN_UNANSWERED,
+        # A kill must not fail because the rollout changed while an operator typed: whatever its state, it must end.
         by_revision=False,
+        # Each try is one lost race with another write. A kill gives up last of all.
         tries=20,
         flags=False,
         says_version=False,

@@ -56,6 +56,7 @@ async def policy_answers(
         ask: asks one policy.
         on_broken: receives a kind of anomaly and a text for each policy that fails.
     """
+    # Created here and not configured: no setting can leave the platform's rules out.
     answers = {PLATFORM: PlatformRules().check(facts)}
     # All are called, even after a denial: the operator learns every reason in one attempt.
     for name, policy in own:
@@ -86,6 +87,7 @@ async def _answer(
     gates: object = answer.more_gates
     if not isinstance(denied, str) or not isinstance(gates, tuple) or not all(map(_is_gate, gates)):
         return broken("answered with what is no reason or no gate")
+    # On one line and cut: the reason goes into the audit and to operators' terminals.
     return PolicyAnswer(f"{name}: {' '.join(denied.split())[:LONGEST_REASON]}" if denied else "", gates)
 
 
@@ -122,6 +124,7 @@ class Policies:
         Raises:
             PolicyDenied, StoreUnavailable.
         """
+        # A lower ramp is the safe direction. It must work while a policy, or the store of approvals, does not.
         if step is Step.SET_RAMP and to <= found.facts.ramp:
             return ()
         own = self._of_vertical(found.facts.vertical)

@@ -1,4 +1,8 @@
-"""The effect of each step on a rollout, and the policies and gates that decide about it."""
+"""The effect of each step on a rollout, and the policies and gates that decide about it.
+
+`take_step` calls this with the rollout that it has just read. All of it is pure: if another replica changes the
+rollout before the write, the store refuses the write.
+"""
 
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import Digest
@@ -67,6 +71,7 @@ def gates_of(asked: StepRequest, rollout: SlotRollout, facts: DefinitionFacts) -
         case Transition(step=Step.PROMOTE):
             return (transitions.PRE_MERGE,)
         case SetRamp(to=to):
+            # By the size of the step: the last one, to 100 %, has another gate than the others.
             return transitions.gates_of_step(facts, to)
         case Configure(mode=mode):
             return gates_of_mode(rollout, mode)

@@ -50,6 +50,7 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
             StoreUnavailable: the store that has the flags does not answer.
         """
         after = change.rollout.definitions[before.digest]
+        # Only these two stages expose users. Releasing a flag that is off would end a pause that an operator had made.
         if after.flags is before.flags or after.flags not in {FlagPair.RETIRED, FlagPair.ON}:
             return
         whose = [before] if after.flags is FlagPair.RETIRED else self._live_behind(change, after)
@@ -59,6 +60,7 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
             value, share = await self._value(name, before.vertical), self.snapshot().share(name, before.vertical)
             if value is not FlagValue.ON or share < WHOLE:
                 one = f"{whose[0].definition_id} ({whose[0].digest[7:15]})"
+                # A flag that is on for a share still excludes the other users.
                 seen = value.value if value is not FlagValue.ON else f"on for {share / 100:g} % of users"
                 raise TransitionRefused(
                     f"the flag {name} is {seen}, which keeps {one} from its users, and this would give it"
@@ -75,6 +77,7 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
     async def _value(self, name: str, vertical: Vertical) -> FlagValue:
         """Return a flag as stored; for an external backend, as last fetched."""
         writer = self.writer_of(vertical)
+        # An external backend cannot be read here without waiting for it, so the value that was fetched last counts.
         if not isinstance(writer, FlagStore):
             return self.snapshot().value(name, vertical)
         kept = await writer.kept(name)

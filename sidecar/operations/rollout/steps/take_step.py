@@ -153,7 +153,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         self, asked: StepRequest, actor: str, held: StopInEffect | None, earlier: StoredAnswer | None
     ) -> StepAnswer:
         phases = phases_of(asked)
-        rollouts = await self.store.rollouts()
+        rollouts = await self.store.rollouts()  # from the store, not the view: the write compares revisions
         found = match_on_record({each.slot: each for each in rollouts}, asked, held.stop if held else None)
         if phases.by_revision and held is None:
             _refuse_other_revision(asked, found.rollout)
@@ -165,13 +165,13 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
             plan = await self._laid_out(asked, found, rollouts, by, held)
             if phases.proven:
                 await self.proofs.prove(asked, *found)
-            gates = await self._asked_all(asked, found, actor)
+            gates = await self._asked_all(asked, found, actor)  # after the cheap checks: a gate takes seconds
             refuse_unless_passed(gates)
             plan = replace(plan, gates=gates)
             if phases.flags:
                 await self.flags.check(plan.change, found.facts)  # last: gates take seconds, and flags may change
         except (TransitionRefused, PolicyDenied, GateFailed, GateHeld) as refused:
-            if earlier is None and not asked.dry_run:
+            if earlier is None and not asked.dry_run:  # a stored answer is kept
                 await self._keep_refusal(asked, found, by, refused, gates)
             raise
         return await self._done(asked, plan, by, held, answered=earlier is None)
@@ -233,7 +233,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         warnings = await self.flags.unserved(change, facts) if phases.flags else ()
         if isinstance(asked, RetireFlags):
             warnings = is_still_referenced(change.rollout.definitions[facts.digest])
-        if asked.dry_run:
+        if asked.dry_run:  # before the flags: a dry run changes nothing
             return replace(plan.answer(asked, change.rollout), warnings=warnings)
         edits: tuple[str, ...] = ()
         if phases.flags:
@@ -241,12 +241,12 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
             change = self.flags.confirmed(change, facts)
         elif plan.switch is not None:
             edits = await self.by_hand.prepare(plan.switch, by.actor)
-        if edits:
+        if edits:  # an operator must switch the flags first: nothing is written
             return replace(plan.answer(asked, before), edits=edits)
         answer = plan.answer(asked, change.rollout, changed=change.rollout is not before or bool(change.events))
         answer = replace(answer, warnings=warnings)
         kept = stored_answer(asked, DONE, msgspec.json.encode(answer).decode(), by) if answered else None
-        write = _write(before, change, kept)
+        write = _write(before, change, kept)  # one transaction: state, audit and answer
         await ((held and held.write) or self.store.write)(plan.switch.written(write, by) if plan.switch else write)
         if not phases.says_version:
             return answer

@@ -94,6 +94,7 @@ class KillFlagWatcher:
         view, flags = self._view(), self._flags()
         present = {facts.digest: (slot, facts) for slot, facts in _killable(view)}
         for digest in [each for each in self._watched if each not in present]:
+            # A definition that can no longer be killed; if it can be later, its observation begins anew.
             del self._watched[digest]
         for digest, (slot, facts) in present.items():
             # An edge is kept until the kill has succeeded: a flag that is switched on again in between does not undo
@@ -133,9 +134,12 @@ class KillFlagWatcher:
             watched = _Watched(str(facts.flag), facts.vertical, self._clock.monotonic(), facts.flags, on)
             self._watched[facts.digest] = watched
         value = flags.value(watched.flag, facts.vertical)
+        # Neither confirms anything. If an unreachable backend counted as off, its outage would kill every sub-agent; if
+        # it reset `on`, an outage between on and off would hide a kill.
         if value is FlagValue.UNREACHABLE or not flags.told_since(watched.since, facts.vertical):
             return False
         if value is FlagValue.ON:
+            # Stays true over outages: what counts is the last confirmed value before the off.
             watched.on = True
         return value is FlagValue.OFF and (watched.on or self._was_on(facts, flags))
 
@@ -143,6 +147,7 @@ class KillFlagWatcher:
         """Return whether the record shows that the flag was on at this backend, long enough ago."""
         if facts.activated_at is None or not facts.flag or facts.confirmed_on != facts.flag:
             return False
+        # Another backend confirmed the flag. The present one may never have had it on, and its off is no edge.
         if facts.confirmed_by not in {"", flags.routes.backend_of(facts.vertical)}:
             return False
         return self._clock.now() - (facts.confirmed_at or facts.activated_at) >= self._settles_in
@@ -154,6 +159,8 @@ class KillFlagWatcher:
         except StoreUnavailable:
             return False
         except SubagentsError as refused:
+            # A refusal is final: the record says that there is nothing to kill. Trying again would report it every
+            # second.
             self._recorder.anomaly("kill_switch_refused", f"{asked.definition_id}: {refused.reason}")
         return True
 

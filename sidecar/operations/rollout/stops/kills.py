@@ -96,6 +96,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
             away = isinstance(recorded, StoreUnavailable)
             switched = await self._flag_off(found.facts, actor) if away else FlagOff()
         else:
+            # Both at once: either of the two tells the other replicas, and each may hang while its system is down.
             switched, recorded = await asyncio.gather(self._flag_off(found.facts, actor), self.record(asked, stop))
         return self._answer(stop, found, recorded, switched, warnings)
 
@@ -151,6 +152,8 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         found = self._here(asked)
         if found is not None:
             refuse_kill(found.facts, flag_exists=self.flags.kill_flag_exists(found.facts))
+        # Without the store and without a digest there is nothing definite to stop. A full list of stops must not grow
+        # by requests that nothing verifies.
         if found is not None or not asked.digest or self.stops.is_full():
             raise away
         found = definition_not_seen(asked.digest, asked.definition_id, asked.slot)
@@ -170,6 +173,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _flag_off(self, facts: DefinitionFacts, actor: str) -> FlagOff:
         """Switch the kill flag off. Never raises."""
+        # Only flags that the sidecar created: a flag that a person created may have other uses.
         created = facts.flags in {FlagPair.CREATED, FlagPair.ON}
         if facts.flag is None or not created or facts.state is LifecycleState.ROLLBACK:
             return FlagOff()

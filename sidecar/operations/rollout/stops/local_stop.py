@@ -120,6 +120,7 @@ class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
             The answer, or why there is none.
         """
         try:
+            # A limit: the caller of a kill waits for this answer, and the stop is in effect here already.
             answer: Recorded = await read_within(writing, longest)
         except SubagentsError as refused:
             answer = refused
@@ -140,6 +141,7 @@ class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(version, StoreUnavailable):
             return
         await read_within(self.views.look(), LONGEST_LOOK)
+        # Otherwise a later pass of the loop releases the stop; until then it only repeats what the record says.
         if self.views.current().version >= version:
             await self._release(stop)
 

@@ -51,6 +51,7 @@ class RampDownImmediately(msgspec.Struct, frozen=True, kw_only=True):
         views, tombstones = self.stops.views, self.stops.tombstones
         # From memory: the stop must be possible while the store is unavailable.
         found = match_in_memory(views.current().slots, asked, self.card_of)
+        # Nothing to stop here: the record decides and, unlike memory, knows the reason for a refusal.
         if asked.dry_run or found is None or found.facts.state is not LifecycleState.PROMOTE:
             return await views.shown(await self.take(asked, actor))
         stop = self.stops.stop_of(asked, StopKind.RAMP_DOWN, found, actor)
@@ -63,6 +64,7 @@ class RampDownImmediately(msgspec.Struct, frozen=True, kw_only=True):
         # Created after `hold`, so that the stop holds here before the store is called.
         taking = self.take(asked, actor, StopInEffect(stop=stop) if answered else None)
         recorded = await self.stops.recorded(stop, taking, LONGEST_WRITE)
+        # The ramp as binds here use it from now on, whatever the record says.
         held = msgspec.structs.replace(answer_about(*found), ramp=0, reached=(REPLICA,))
         return reach_of(stop, held, recorded, warnings)
 

@@ -93,6 +93,7 @@ class RecordStops:
             return
         if revived(self._views.current(), self._tombstones, self._card_of):
             await self._views.look()  # the view may be older than a kill that was recorded just now
+        # Read again after the refresh: the comparison below must be with the newest view.
         self._compared = self._views.current()
         lost = revived(self._compared, self._tombstones, self._card_of)
         if lost:
@@ -106,6 +107,8 @@ class RecordStops:
             asked = request_of(stop)
         except DecodeError:
             self._recorder.anomaly("stop_not_recorded", f"{stop.kind} of {stop.definition_id} cannot be read any more")
+            # Not tried again: the file would keep an unreadable stop for ever. The stop itself stays in effect for a
+            # kill, because the digest is known.
             await self._tombstones.recorded(stop)
             return None
         if isinstance(asked, Kill):

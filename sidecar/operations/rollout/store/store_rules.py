@@ -51,6 +51,8 @@ def refuse_other_revision(what: str, expected: int, stored: int) -> None:
         expected: the revision that the writer has read; 0: there was none.
         stored: the stored revision; 0: there is none.
     """
+    # Also if the writer expects a higher revision: a record that was restored from a backup has lower ones, and a write
+    # based on lost state must not pass.
     if expected != stored:
         raise RevisionConflict(
             f"{what} has revision {stored}, not {expected}: another change came first; read it again",

@@ -104,6 +104,7 @@ class RecordDefinitions:
                 at=self.clock.now(),
             )
             change = seen(rollout, slot, card, by, at_once=at_once)
+            # Nothing to write: the record knows this definition already, as in most passes.
             if not change.events:
                 return
             write = RolloutWrite(
@@ -122,6 +123,7 @@ class RecordDefinitions:
     async def fetch(self, digests: frozenset[Digest]) -> None:
         """Load every card that a bind may select into memory. Raises `StoreUnavailable`."""
         for digest in sorted(digests):
+            # Cards never change under a digest, so a card in memory is never outdated.
             if digest in self._kept or self.definitions.card_by_digest(digest) is not None:
                 continue
             kept = await self.store.definition(digest)

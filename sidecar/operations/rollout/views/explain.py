@@ -72,6 +72,7 @@ class HistoricalFlags:
 
     def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
         """Return the past state of a flag, for any vertical."""
+        # Never `UNREACHABLE`: past outages are not recorded, and the answer says so (`AS_NOW`).
         return FlagValue.ON if flag_name in self._on else FlagValue.OFF
 
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
@@ -119,6 +120,8 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _past(self, present: SlotRollout, at: datetime) -> tuple[SlotRollout, tuple[str, ...]]:
         past = await past_of(self.store, present.slot)
+        # By the time of the event: the number of a row says when it was written, and a stop is dated with the time it
+        # took effect.
         bodies = [row.body for row in past.rows if row.body.at <= at]
         then = as_of(present, bodies, past.beginning)
         first = bodies[0] if bodies else None

@@ -102,6 +102,7 @@ class PinnedTurns:
 
     async def _bound(self) -> Counter[Digest]:
         """Return the sum of the counts that all replicas report; for this replica, from memory."""
+        # From memory: the last report of this replica in the store may be a second old.
         bound = Counter(self.bound_here().turns)
         # A replica may die up to `ALIVE_FOR` after its last report, and its turns live for `lasting` from then on.
         within = self._lasting + ALIVE_FOR
@@ -114,6 +115,7 @@ class PinnedTurns:
         bound = Counter[DefinitionId]()
         for digest, turns in (await self._bound()).items():
             kept = None if digest in self._ids else await self._said.definition(digest)
+            # A digest that is stored nowhere cannot be assigned to an id; the search of the record finds its turns.
             if kept is not None:
                 self._ids[digest] = kept.definition_id
             if digest in self._ids:
@@ -131,6 +133,7 @@ class PinnedTurns:
         known: dict[TurnId, bool] = {}
         for turn in self._open_here():
             known[turn.turn_id] = True
+            # Ended turns are known here as well, and hold nothing any more.
             if turn.ending.closed is None:
                 pinned.append(_held_by(turn))
         return pinned, known

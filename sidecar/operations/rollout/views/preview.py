@@ -63,12 +63,16 @@ class PreviewRamp(msgspec.Struct, frozen=True):
         facts = rollout.definitions.get(Digest(digest)) if digest else definition_meant(rollout, name)
         if facts is None:
             raise UnknownDefinition(f"{rollout.slot} has no such definition; nothing is active, or the digest is wrong")
+        # Each user once, whatever the number of turns.
         keys = dict.fromkeys(key for key in self.keys() if key)
+        # Before its first step, the definition has no buckets yet: the step would give the slot this salt.
         salt = rollout.salt if facts.activated_at else rollout.salt_of_first_step(facts.digest)
         inside = {key: self.inside(salt, key, facts.ramp) for key in keys}
         then = {key: self.inside(salt, key, to) for key in keys}
         joining = sum(1 for key in keys if then[key] and not inside[key])
         leaving = sum(1 for key in keys if inside[key] and not then[key])
+        # A hash of user and salt places each user at a fixed bucket, so a raise can only add users. If it does not,
+        # operators must know before the step.
         if to > facts.ramp and leaving:
             raise TransitionRefused(
                 f"raising the ramp to {to / 100:g} % would take {facts.definition_id} from {leaving} of {len(keys)}"

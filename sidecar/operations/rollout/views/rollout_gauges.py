@@ -1,4 +1,10 @@
-"""Gauges of the present rollouts, from memory alone. Source: PF1-D-51, TN-71."""
+"""Gauges of the present rollouts, from memory alone.
+
+The collector of metrics calls this in its own time, possibly while the store is down; a gauge therefore never reads
+the store.
+
+Source: PF1-D-51, TN-71.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
@@ -55,6 +61,7 @@ class RolloutGauges(Struct, frozen=True, kw_only=True):
 
     def pinned(self) -> Mapping[tuple[str, ...], float]:
         """Return how many turns that are open here hold a definition, by id; 0 if none does."""
+        # Zeros first: a series that disappears cannot be told from one that is not collected.
         counts: dict[tuple[str, ...], float] = {(str(facts.definition_id),): 0.0 for _, facts in self._shown()}
         for turn in self.turns():
             if turn.ending.closed is None:

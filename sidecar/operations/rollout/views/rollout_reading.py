@@ -1,5 +1,8 @@
 """Reads the state of rollouts: the record, the flags, the bound turns, and drift among them.
 
+Behind the lists and the details that operators see. The sources may contradict each other for a moment, and the
+reading shows each with its origin instead of one merged state.
+
 Source: PF1-D-2, PF1-D-32, PF1-D-63, TN-71.
 """
 
@@ -119,6 +122,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
     async def list(self) -> RolloutsReading:
         """Return all slots. Raises `StoreUnavailable`."""
         rollouts = await self.store.rollouts()
+        # After the rollouts: a turn that is bound in between is counted for a definition that the list shows.
         pinned = await self.pinned.count()
         await self.last_verdict.look()
         return RolloutsReading(
@@ -177,6 +181,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
             active=rollout.active == facts.digest,
             flags=flag_values(facts, flags),
             backend=flags.routes.backend_of(facts.vertical),
+            # From memory: `look` has read the new rows for all definitions at once.
             said=self.last_verdict.of(facts.digest),
             pinned=pinned.get(facts.digest, 0),
             configured=configured,
@@ -189,6 +194,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
 def current_cards(definitions: Definitions) -> Mapping[Digest, Card]:
     """Return the cards of the configuration as last loaded, by digest."""
     catalogue = definitions.current()
+    # By digest: an entry whose content changed is another card, even under the same id.
     return {card.digest: card for card in catalogue.cards.values()} if catalogue else {}
 
 

@@ -42,6 +42,7 @@ class RolloutViews:
         self._tombstones = tombstones
         self._clock = clock
         self._recorder = recorder
+        # Below every version of a store, so the first pass always reads.
         self._read = RolloutView(version=-1)
         self._view = self._read
         self._stopped: tuple[frozenset[Digest], frozenset[Digest]] = (frozenset(), frozenset())
@@ -76,6 +77,8 @@ class RolloutViews:
     async def run(self) -> None:
         """Refresh periodically and after hints; the supervisor owns this loop."""
         while True:
+            # The answer of a step promises that the next bind here uses it. Without this refresh, an operator could
+            # look and find the old state.
             await self.look()
             try:
                 async with asyncio.timeout(POLL.total_seconds()):
@@ -93,6 +96,7 @@ class RolloutViews:
             if isinstance(version, StoreUnavailable):
                 self._recorder.anomaly("rollout_store_away", "the store does not answer; the last known state is used")
                 return
+            # Not `<`: after a restored backup the version is lower, and the view must follow the record nevertheless.
             if version != self._read.version:
                 found = await read_within(self._store.rollouts(), LONGEST_READ)
                 if isinstance(found, StoreUnavailable):
@@ -102,6 +106,7 @@ class RolloutViews:
                 for prepare in self._preparing:
                     await read_within(prepare(selectable), LONGEST_READ)
                 self._read = RolloutView({each.slot: each for each in found}, version)
+                # In the same pass as the new view, without an await: no bind may see the view without the local stops.
                 self._stop(self._tombstones.all(), self._tombstones.ramped_down())
                 for facts in (facts for each in found for facts in each.definitions.values()):
                     self._recorder.known(facts.definition_id)  # counters must exist before their first increase
@@ -113,6 +118,7 @@ class RolloutViews:
     def _stop(self, killed: frozenset[Digest], down: frozenset[Digest]) -> None:
         """Combine the rollouts that were read with the local stops."""
         self._stopped = (killed, down)
+        # From what was read and not from the last combined view: a stop that was released must disappear.
         slots = self._read.slots
         killed, down = killed | self._revised(StopKind.KILL), down | self._revised(StopKind.RAMP_DOWN)
         self._view = RolloutView(with_ramps_down(slots, down), self._read.version, killed)

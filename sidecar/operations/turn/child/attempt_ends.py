@@ -1,4 +1,11 @@
-"""Converts the end of an attempt into the end that its outcome is derived from. Source: SX-21, SX-28, SX-51."""
+"""Converts the end of an attempt into the end that its outcome is derived from.
+
+An attempt ends with what the runner's stream said last. Here that end is corrected by what only the sidecar knows:
+the questions of data services, effects of unknown result, and attempts that died with another sidecar. `run_child`
+calls this between an attempt and the retry decision; `attempt_outcomes` makes the outcome from the result.
+
+Source: SX-21, SX-28, SX-51.
+"""
 
 from typing import Final
 
@@ -37,11 +44,15 @@ def accepted_result(
     if child.tool_question is not None:
         end = end if stopped is not None or isinstance(end, OutOfBudget) else _asking(child.tool_question, collector)
     elif isinstance(end, Finished) and end.asked is not None and is_made_here(end.asked.state):
+        # Only the sidecar makes such a state. If a sub-agent could copy one, an approval of the user could reach a
+        # service that never asked for it.
         return BrokenReport(CallFailure.QUESTION_REFUSED, "its state is that of a data service's question")
     if isinstance(end, Finished) and end.asked is not None:
         delegated = child.contract.parent_child_id is not None
         why = "a sub-agent that another one asked cannot ask back: nothing continues its work"
         return BrokenReport(CallFailure.QUESTION_REFUSED, why) if delegated else end
+    # An empty answer fails the call by default: the orchestrator's model could not tell it from an answer, and would
+    # invent one for the user.
     if not isinstance(end, Finished) or not end.answer.is_empty or child.tool.card.definition.allow_empty_answer:
         return end
     # Missing data explains an empty answer: the outcome is then degraded, not failed.

@@ -1,5 +1,8 @@
 """Derives the parent's outcome from the end of an attempt, and the recording for replays.
 
+`run_child` calls this when a child makes no further attempt. The parent gets the outcome; the recording goes into the
+same fact, so that a replay has the inputs that led to this outcome.
+
 Source: SX-21, SX-23, SX-51, PC2-FR-10.
 """
 
@@ -75,6 +78,7 @@ def outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | No
         attempts=child.attempts,
         duration=took,
         usage=usage,
+        # The reason `EFFECT_UNKNOWN` has a hint of its own.
         hint=ALREADY_DONE if outcome is Outcome.FAILED and child.data.effects_sent and reason not in UNKNOWN else "",
     )
 
@@ -111,6 +115,7 @@ def counted(child: Child, usage: Usage, turn: Turn, recorder: Recorder) -> Usage
 def count_call(recorder: Recorder, turn: Turn, outcome: CallOutcome, definition_id: str) -> None:
     """Count a call or delegation by the definition and the arm that served it."""
     arm = arm_of(turn.surface.candidates, turn.claims.arm, outcome.sub_agent_id)
+    # No text of the client, such as the name of an unknown tool: it could create any number of series in the metrics.
     slot, reason = outcome.sub_agent_id or "", outcome.reason or ""
     recorder.call_settled(slot, definition_id, arm, outcome.outcome, reason)
 
@@ -127,6 +132,7 @@ def recorded_attempts(child: Child, turn: Turn, narration: str) -> tuple[Attempt
         StoppedCall(each.dispatch_id, call_id, reason.name, microseconds(at - each.received_at))
         for each in turn.dispatches.values()
         for call_id, reason, at in each.calls.stopped
+        # A replay computes this stop itself.
         if reason is not CallFailure.JOIN_DEADLINE
     ]
     attempts = frames.attempts or ([] if child.attempts else [frames.none_made()])
@@ -196,6 +202,7 @@ class Settlement(msgspec.Struct, frozen=True):
             texts = Texts(values=tuple(values))
             return LaidOut(tell, happened=self.dependencies.store.draft(turn.turn_id, now, body, texts, frames))
         call = settled_call(outcome, self.place, progress=progress, values=values, frames=frames)
+        # `tell` runs after the append: an outcome that a client saw must survive a crash of this process.
         return LaidOut(tell, settled=call)
 
     def _tell(self, outcome: CallOutcome, settled_at: datetime, refused: Refusal, now: datetime) -> None:
@@ -222,6 +229,7 @@ class Settlement(msgspec.Struct, frozen=True):
 
         The outcome with the higher revision counts, so both orders of the two appends lead to the same result.
         """
+        # A delegation has no outcome of its own on record; the events of its child are repeated by the next append.
         if self.place is not None:
             turn, dispatch_id = self.context.turn, self.context.dispatch_id
             again = settled_together(dispatch_id, [settled_call(told, self.place, revision=1)])

@@ -1,6 +1,7 @@
 """The context of a call: what a child needs from its caller, and the request to its runner.
 
-The caller is a dispatch or a delegating child.
+The caller is a dispatch (`LiveDispatch`) or a delegating child (`DelegatedCall`). `run_child` and `run_attempt`
+know only this protocol, so a child runs in the same way below either.
 """
 
 from collections.abc import Callable, Mapping
@@ -75,7 +76,9 @@ def request_of(
         prompt_suffix=context.turn.prompt_suffix,
         contract_json=child.contract_json,
         grant=grant,
+        # The rest and not the contract's limit: the dispatch may end before the attempt's own time is over.
         timeout=timedelta(seconds=max(0.0, child.ends_at - now)),
+        # Without a trace id there is no trace that a host could continue, whatever the other headers say.
         trace_headers=child.trace.headers if child.trace.traceparent else {},
         delegates=delegates_of(child.contract, surface) if child.contract.permissions.can_spawn_children else (),
         continuation=child.continues,

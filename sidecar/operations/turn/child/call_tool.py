@@ -132,12 +132,12 @@ class CallTool:
         except SubagentsError as refused:
             self._note(child, What.TOOL_REFUSED, tool_id[:64], str(refused.reason))
             raise
-        child.use(Effect.CALLED, tool.id)
+        child.use(Effect.CALLED, tool.id)  # before the await: the outcome depends on it even if no response comes
         child.ledger.use_tool_call()
         began = self._clock.monotonic()
         if tool.id in child.data.barred:  # it returned another user's data once; no call repeats that (PC2-FR-12e)
             return ToolResult(None)
-        nonce = self._ids.new("nonce") if tool.echoes_nonce else None
+        nonce = self._ids.new("nonce") if tool.echoes_nonce else None  # new for each call, so no old response fits
         request = DataRequest(tool, arguments_json, nonce, time_left, child.attempts)
         judgement = await self._judged(child, request, grant)
         if isinstance(judgement, KeptAnswer):
@@ -238,7 +238,7 @@ class CallTool:
         if isinstance(reply, EnricherAsks):
             reason = reason_to_withhold(reply.principal, reply.nonce, child.principal, nonce)
             if reason is not None:
-                return Withheld(reason)
+                return Withheld(reason)  # nothing of the question leaves the gateway
             child.ask_for_tool(asked_in_call(reply.asked, tool.id, request.arguments_json), request.attempt)
             return Withheld(WithholdReason.ASKS_BACK, never_sent=True)
         limits = self._rules.envelopes

@@ -61,6 +61,8 @@ class ConnectorBoundary:
             return self._broken(str(failed))
 
     def _checked(self, reply: object) -> EnricherReply:
+        # The types of all fields, too: a plugin without type checks may return anything, and the checks of envelopes
+        # rely on them.
         match reply:
             case EnricherAsks(Asked() as asked, None | str(), None | str()) if not problem_with(asked):
                 return reply
@@ -79,4 +81,5 @@ class ConnectorBoundary:
 
 
 def _shown(call: EnricherCall) -> str:
+    # A query string may contain an API key, and the result is shown to operators.
     return call.endpoint.partition("?")[0]

@@ -1,4 +1,8 @@
-"""A running delegation, as seen by the child that executes it."""
+"""A running delegation, as seen by the child that executes it.
+
+`delegate` creates it when the tool gateway receives a call of a sub-agent by a sub-agent. `run_child` executes the
+delegated child with this object as its call context, in place of a dispatch.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -47,6 +51,8 @@ class DelegatedCall:
         self.delegation = Delegation()
         self._context, self._parent, self.planned = context, parent, planned
         self.dispatch_id, self.trace = context.dispatch_id, parent.trace
+        # A list of its own: steps of the delegation must not wait for an append of the dispatch, which may wait for
+        # this child.
         self.ready, self.deadlines = ReadyList(), context.deadlines
         self.finished: FirstResult[CallOutcome | Exception] = FirstResult()
         # A closed list ends the drain of this delegation. Without it, the drain would wait for steps for ever.

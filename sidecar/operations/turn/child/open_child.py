@@ -1,4 +1,11 @@
-"""Creates a child with its contract. Source: SX-3, SX-4, SX-19."""
+"""Creates a child with its contract.
+
+A child exists in memory before its fact is recorded, and starts only after that. `dispatch_calls` opens the children
+that start with their dispatch, `execute_dispatch` those that waited for a slot, and `delegate` those below another
+child.
+
+Source: SX-3, SX-4, SX-19.
+"""
 
 from collections.abc import Sequence
 
@@ -44,6 +51,8 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, now: float, ids: Id
     turn, request, tool, call = dispatch.turn, dispatch.request, planned.tool, planned.call
     inherited = dispatch.inherited_of(call.call_id)
     text = TurnText(inherited.task_prompt, inherited.prior_context)
+    # The templates hold only what all calls of the tool share. If they kept a part of one call, the next child would
+    # start with the request of another user.
     template, seconds = tool.made_once(contract_template), dispatch.settle_at - now
     written = template.filled(turn.turn_id, planned.step_idx, text, planned.request, seconds)
     contract = written.contract

@@ -239,7 +239,7 @@ class Attempt:
             raise
         finally:
             if (close := getattr(events, "aclose", None)) is not None:
-                await close()
+                await close()  # also after an error: the stream may hold a connection
 
     async def _read_to_the_end(self, events: AsyncIterator[RunnerEvent]) -> None:
         loop, frames, collector = asyncio.get_running_loop(), self._frames, self.collector
@@ -255,7 +255,7 @@ class Attempt:
                 frames.add(event, self._last_event)
             seen += 1
             if seen > collector.most_events:
-                collector.refuse_flood()
+                collector.refuse_flood()  # raises `InvalidResult`
             match event:
                 case StatusReported(named, attributes):
                     self.reports += 1

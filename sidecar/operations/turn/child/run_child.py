@@ -91,7 +91,7 @@ class ChildRun:
         """Make the first attempt."""
         child, deps = self._child, self._deps
         child.begin(now, self._began, keep_frames=self._shared.rules.record_frames)
-        self._stop.on_settled(self._stopped)
+        self._stop.on_settled(self._stopped)  # before the first attempt: the call may be stopped already
         try:
             self._runner: Runner = deps.runners.runner_for(child.tool.card)
             lost = lost_with_sidecar(child, attempts_of(child)) if child.restored else None
@@ -111,7 +111,7 @@ class ChildRun:
             self._conclude(BrokenReport(stopped, "stopped before the attempt"))
             return
         breaker = self._shared.breakers.of(self._runner.target, child.slot)
-        if breaker.state is not BreakerState.CLOSED and not breaker.admit(at):
+        if breaker.state is not BreakerState.CLOSED and not breaker.admit(at):  # per slot: the host's others continue
             _keep_refusal(child, "breaker")
             shut = f"the breaker of {self._runner.target} for {child.slot} is open"
             self._conclude(BrokenReport(CallFailure.RUNNER_BREAKER_OPEN, shut))
@@ -120,7 +120,7 @@ class ChildRun:
         attempt_id = AttemptId(self._deps.ids.new("attempt"))
         if child.attempts == 0:  # the fact that opened the child implies its first attempt
             child.begin_attempt(now, attempt_id)
-            self._shared.budget.called(at)
+            self._shared.budget.called(at)  # first attempts only: retries are a share of them
             self._run(attempt_id, at)
         else:  # a later attempt is recorded before it begins: a sidecar that takes over must count it
             self._context.ready.put(Step(child.call_id, partial(self._record_attempt, attempt_id)))
@@ -234,7 +234,7 @@ class ChildRun:
         now = self._deps.clock.monotonic()
         wait = self._deps.chance.uniform(0.0, backoff_ceiling(child.attempts, self._shared.rules.retries))
         if child.frames is not None:
-            child.frames.paused(wait)
+            child.frames.paused(wait)  # drawn at random, so a replay must be told
         if child.wall_clock_at is not None and now + wait >= child.wall_clock_at:
             return None  # the child's time would be over before the attempt began
         if not self._shared.budget.allow(now):
@@ -258,7 +258,7 @@ class ChildRun:
             self._attempt.end(BrokenReport(reason, "stopped"))
         elif self._pause is not None:
             (deadline, end), self._pause = self._pause, None
-            deadline.cancel()
+            deadline.cancel()  # no attempt follows, so the end of the last one is the result
             self._conclude(end)
 
     def _guarded(self, work: Callable[..., None], *given: Any) -> None:

@@ -63,6 +63,8 @@ class SendEffect:
         key, attempt = self.key_of(child, tool, arguments_json), child.attempts
         effects = child.sent_effects()
         before = effects.before(key)
+        # A known effect without an answer was refused or not sent, so it is sent now, under the same key. (An unknown
+        # result stops the child, and an answer for which there was no room prevents another attempt.)
         if before is not None and before.answer is not None:
             before.ask_again(attempt)
             self._deps.recorder.effect_settled(child.slot, tool.id, "repeated")
@@ -161,4 +163,5 @@ def result_of(judgement: Judgement) -> EffectResult:
         return EffectResult.DONE
     if judgement.never_sent:
         return EffectResult.NOT_SENT
+    # Every other reason, such as a timeout or an invalid response, is compatible with an effect that happened.
     return EffectResult.REFUSED if judgement.reason in REFUSALS else EffectResult.UNKNOWN

@@ -1,4 +1,8 @@
-"""The state of each call of one dispatch: waiting, running or settled, and what stops it."""
+"""The state of each call of one dispatch: waiting, running or settled, and what stops it.
+
+`LiveDispatch` has one of these. `execute_dispatch` and `control_dispatch` read here which calls may still begin, and
+which were cancelled.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -100,6 +104,8 @@ class Calls:
         """Note that a waiting call runs as `child`."""
         if self._states[child.call_id] is not CallState.WAITING:
             raise IllegalTransition("begin", self._states[child.call_id])
+        # The time counts once, however many calls run at that moment: the overhead of a dispatch is its duration
+        # without `busy_for`.
         if self._active == 0:
             self._busy_since = self._clock.monotonic()
         self._active += 1
@@ -124,6 +130,7 @@ class Calls:
     def stop(self, call_id: CallId, reason: CallFailure) -> bool:
         """Stop one call; return whether it was still running."""
         stop = self._stops.get(call_id)
+        # The first reason counts: a call that the deadline has stopped is not reported as cancelled afterwards.
         if stop is None or not stop.settle(reason):
             return False
         self._stopped.append((call_id, reason, self._clock.monotonic()))
@@ -146,6 +153,7 @@ class Calls:
 
     def joined(self) -> tuple[CallOutcome, ...]:
         """Return the outcomes in emission order, in whatever order they arrived. Source: SX-50, TN-22."""
+        # By place and not in the order of `_outcomes`, which is the order in which the calls settled.
         return tuple([self._outcomes[place] for place in range(len(self._request.calls))])
 
     def snapshot(self) -> tuple[CallSnapshot, ...]:

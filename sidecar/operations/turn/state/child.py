@@ -1,4 +1,8 @@
-"""A child in memory: contract, log, usage, and the events that no fact contains yet."""
+"""A child in memory: contract, log, usage, and the events that no fact contains yet.
+
+`open_child` creates it, `run_child` executes it, and the end of the turn closes it. An event is first only in memory;
+it counts as recorded when a fact that contains it is confirmed.
+"""
 
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
@@ -100,6 +104,8 @@ class Child:
             stored: the recorded events.
             unconfirmed: number of events in drafts that are not known to be recorded.
         """
+        # The right side is the number of events that this process knows to be recorded. If the record has more, another
+        # sidecar has appended events of this child.
         return len(stored) <= self.log.sequence - self.log.waiting - unconfirmed
 
     # --- events that must be recorded
@@ -149,6 +155,7 @@ class Child:
             raise IllegalTransition("begin", self.log.state)
         self.started_at = self.started_at or now
         self.frames = ChildFrames(began) if keep_frames else None
+        # After a takeover, the recorded log may have this event already.
         if self.continues is not None and not self.log.has(What.CONTINUES):
             self.note(now, What.CONTINUES, self.continues.child_id, self.continues.turn_id)
         wall_clock_ms = self.contract.budgets.wall_clock_ms
@@ -159,6 +166,7 @@ class Child:
 
     def begin_attempt(self, now: datetime, attempt_id: AttemptId) -> None:
         """Begin an attempt."""
+        # The log first: it raises for a child whose work is over, and such an attempt must not be counted.
         self.log.attempt(now, self.attempts + 1, attempt_id)
         self.attempts += 1
 
@@ -236,6 +244,7 @@ class Child:
         reason = "execution_failed"
         if self.log.state is ExecutionState.WAITING_FOR_MERGE:
             answered = self.outcome.outcome in TAKEN
+            # Only a rejection prevents the integration: a parent that gives no verdict has accepted the answer.
             accepted = answered and integration.verdict is not Verdict.REJECTED
             if accepted:
                 self.log.integrated(now, actor)

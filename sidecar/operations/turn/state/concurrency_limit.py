@@ -76,6 +76,7 @@ class ConcurrencyLimit:
         and soon if they are not. It is never later than the time at which the oldest place must be free.
         """
         now = self._clock.monotonic()
+        # A dictionary keeps the order of insertion, so its first value belongs to the oldest place.
         latest = next(iter(self._since.values())) + self._longest - now
         return timedelta(seconds=max(SOONEST, min(now - self._full_since, latest)))
 
@@ -93,6 +94,7 @@ class DispatchPlaces(ConcurrencyLimit):
 
     def __init__(self, rules: AdmissionRules, longest: float, clock: Clock, several: Callable[[], bool]) -> None:
         super().__init__("dispatches", rules.dispatches, longest, clock)
+        # At least one place each: a small limit times a small share would otherwise refuse every dispatch.
         self._of_vertical = max(1, int(rules.dispatches * rules.vertical_share))
         self._of_principal = max(1, int(rules.dispatches * rules.principal_share))
         self._several = several
@@ -135,6 +137,7 @@ class DispatchPlaces(ConcurrencyLimit):
                 self._refuse_vertical(tool.card.definition.vertical)
 
     def _refuse_vertical(self, vertical: Vertical) -> None:
+        # With a single vertical, its share would only lower the limit for all.
         if self._several():
             raise VerticalBusy(
                 f"{self._of_vertical} dispatches that call sub-agents of {vertical} are running already, and the other "
@@ -146,6 +149,7 @@ class DispatchPlaces(ConcurrencyLimit):
     def enter(self, dispatch: LiveDispatch) -> None:
         """Give a dispatch its place. `leave` must follow."""
         now = self._clock.monotonic()
+        # Not `take`: this runs once for each dispatch, and a dispatch enters only once.
         self._since[dispatch] = now
         if len(self._since) == self._most:
             self._full_since = now
@@ -167,6 +171,7 @@ class DispatchPlaces(ConcurrencyLimit):
         principal, held = dispatch.turn.claims.principal, self._by_vertical
         self._by_principal[principal] -= 1
         if not self._by_principal[principal]:
+            # An entry for each user that ever dispatched would grow without a limit.
             del self._by_principal[principal]
         seen = ""
         for each in dispatch.plan.run:

@@ -74,6 +74,8 @@ class DataUse(Struct):
             case Effect.WITHHELD:
                 pass  # `forces_degraded` compares the number of calls with the number of releases
             case Effect.SENT:
+                # The result counts as unknown until `SETTLED`: if the process dies or the answer is lost in between,
+                # the effect may have happened, and no other attempt may be made.
                 self.effects_sent += 1
                 self.effects_unknown += 1
             case Effect.SETTLED:
@@ -155,6 +157,8 @@ class SentEffects:
 
     def next_key(self, attempt: int, tool_id: ToolId, arguments_json: str) -> str:
         """Return the key of the next call of an attempt."""
+        # Numbers begin again in each attempt, so that the same call gets the same key in the next attempt. With another
+        # key, the service could not recognise the call and would carry out its effect twice.
         if attempt != self._attempt:
             self._attempt, self._requested = attempt, {}
         call = tool_id, comparable(arguments_json)
@@ -180,6 +184,8 @@ class SentEffects:
     def keep(self, effect: SentEffect, answer: KeptAnswer) -> bool:
         """Store an answer for another attempt; return whether there was room."""
         size = len(answer.payload_json.encode())
+        # Without the answer, the caller must prevent another attempt, which could not be answered. A failed call costs
+        # less than a memory that sub-agents can fill.
         if self._kept_bytes + size > KEPT_BYTES:
             return False
         self._kept_bytes += size

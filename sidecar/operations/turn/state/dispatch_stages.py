@@ -1,4 +1,8 @@
-"""The stage of a dispatch, and the process that executes it."""
+"""The stage of a dispatch, and the process that executes it.
+
+Several sidecars share a record, so a process may hold a dispatch in memory that another one executes. `takeover` and
+the end of a turn decide by these values whether this process may act.
+"""
 
 from enum import Enum, auto
 
@@ -61,6 +65,8 @@ class Ownership:
     @property
     def here(self) -> bool:
         """Whether this process executes the dispatch, or did so until it lost it: its calls still end here."""
+        # A lost dispatch still has tasks here. The end of its turn must wait for them, and no second task may follow
+        # it.
         return self.custody is Custody.HERE or self.custody is Custody.LOST
 
     def note(self, owner: InstanceId, epoch: int, *, alive_elsewhere: bool) -> None:
@@ -71,6 +77,7 @@ class Ownership:
         """Note that this process, `instance`, took the dispatch over in the record, as part of another append."""
         if not self.owner:
             raise IllegalTransition("taken", self.custody)
+        # The append contained `DispatchTaken`, which raises the epoch, only if another process was the owner.
         self.note(instance, self.epoch + (self.owner != instance), alive_elsewhere=False)
 
     def follow(self) -> None:
@@ -92,7 +99,9 @@ class Ownership:
         if self.custody is Custody.HERE:
             self.custody = Custody.LOST
         else:
+            # A followed dispatch runs nothing here, so there is nothing to stop; only its state in memory is outdated.
             self._move("lose", Custody.FOLLOWED, Custody.GIVEN_UP)
+        # Kept and not raised: listeners are other tasks, and each of them ends with this error when it wakes.
         self.conflict = RecordConflict("another sidecar has taken over the dispatch; resume it")
 
     def _move(self, transition: str, source: Custody, target: Custody) -> None:

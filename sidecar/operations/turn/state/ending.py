@@ -1,4 +1,8 @@
-"""The end of a turn: one state machine, from its cause to the record."""
+"""The end of a turn: one state machine, from its cause to the record.
+
+`operations/turn/end_turn.py` drives it. The machine exists because an end can be asked for several times (by the
+parent, the reaper, an operator), can fail while it is recorded, and must reach the record once.
+"""
 
 from collections.abc import Mapping
 from enum import Enum, auto
@@ -86,24 +90,27 @@ class TurnEnding:
 
     def contradicts(self, request: EndTurnRequest) -> bool:
         """Return whether the turn was ended with other contents than those of `request`."""
+        # This process has the request itself, unless another process ended the turn or the turn is slim.
         if self.fingerprint is None:
             return self.request is not None and self.request != request
+        # An end without a request, e.g. by the reaper, contradicts none: the parent learns that the turn had ended.
         return self.fingerprint not in {"", end_fingerprint(request)}
 
     def begin(self, request: EndTurnRequest | None, cause: EndCause) -> FirstResult[TurnClosed | SubagentsError]:
         """Begin an attempt; only while no other attempt runs, and before the turn has ended.
 
         Args:
-            request: the parent's request. The request of an earlier attempt takes precedence, and none is set once an
-                end
-                without a request is laid out: that end may be on record already, and the parent then learns that the
-                    turn was ended before.
+            request: the parent's request. The request of an earlier attempt takes precedence. No request is set once an
+                end without one is laid out: that end may be on record already, and the parent then learns that the turn
+                was ended before.
             cause: the cause of an end that no parent requests.
         """
+        # Two attempts at once could lay out two different ends.
         if self.stage is EndStage.ENDED or not (self.attempt is None or self.attempt.settled):
             raise IllegalTransition("begin", self.stage)
         if self.stage is EndStage.OPEN:
             self.stage = EndStage.ENDING
+        # Not once the facts are laid out: they contain this request and this cause, and may be on record already.
         if self.stage is EndStage.ENDING:
             self.request = self.request or request
             self.cause = cause if self.request is None else BY_PARENT
@@ -114,6 +121,8 @@ class TurnEnding:
         """Fix the facts of the end; return them."""
         if self.stage is not EndStage.ENDING or self.attempt is None or self.attempt.settled:
             raise IllegalTransition("lay_out", self.stage)
+        # From here on every attempt appends the same drafts, so that an end whose answer was lost is recognised by its
+        # salts.
         self.stage, self.laid_out = EndStage.LAID_OUT, laid_out
         return laid_out
 
@@ -121,12 +130,14 @@ class TurnEnding:
         """Drop the prepared facts, because the record contradicts them."""
         if self.stage is not EndStage.LAID_OUT:
             raise IllegalTransition("contradicted", self.stage)
+        # The record refused the facts, so it does not have them: another end may be prepared.
         self.stage, self.laid_out = EndStage.ENDING, None
 
     def give_back(self) -> None:
         """Leave the end to another sidecar, and open the turn again. Not possible once the facts are laid out."""
         if self.stage is not EndStage.ENDING:
             raise IllegalTransition("give_back", self.stage)
+        # Not from `LAID_OUT`: those facts may be recorded, and a turn that has ended must not accept dispatches.
         self.stage = EndStage.OPEN
 
     def recorded(self) -> EndPlan:
@@ -135,6 +146,7 @@ class TurnEnding:
             raise IllegalTransition("recorded", self.stage)
         done = self.laid_out
         self._ended(done.closed)
+        # Only here and not in `found`: an end that the record has may answer the request of another process.
         self.asked_for_here = self.request is not None
         return done
 
@@ -148,6 +160,7 @@ class TurnEnding:
 
     def conclude(self, refused: SubagentsError | None) -> None:
         """Settle the attempt; `refused` is the error if the turn has not ended."""
+        # `closed` first: the end may have been found in the record although the append of this attempt failed.
         told = self.closed or refused
         if self.attempt is None or told is None:
             raise IllegalTransition("conclude", self.stage)
@@ -168,6 +181,8 @@ class TurnEnding:
         self.unreported = None
 
     def _ended(self, closed: TurnClosed) -> None:
+        # The recorded end is the one that was laid out here, so this process reports it. Another end is reported by the
+        # process that recorded it; both together would count the turn twice.
         if self.laid_out is not None and self.laid_out.closed.routing == closed.routing:
             self.unreported = closed.routing
         self.stage, self.closed, self.laid_out = EndStage.ENDED, closed, None

@@ -60,11 +60,14 @@ class BudgetLedger:
 
     def delegated(self, child_id: ChildId) -> None:
         """Note that a delegation has ended."""
+        # `made` is not lowered: it limits the number of children of one child, which are stored however they ended.
         self._running.pop(child_id, None)
 
     def use_tokens(self, more: int) -> None:
         """Count tokens."""
         self.tokens += more
+        # The whole chain in one call, without an await: two children that report at the same time cannot both pass a
+        # budget above them.
         if self._above is not None:
             self._above.use_tokens(more)
 

@@ -1,4 +1,7 @@
-"""A dispatch in memory: its stage, its events and its listeners."""
+"""A dispatch in memory: its stage, its events and its listeners.
+
+`dispatch_calls` and `restore_turn` create it.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -136,7 +139,7 @@ class LiveDispatch:
             raise IllegalTransition("withdraw", self.stage)
         self.stage = DispatchStage.WITHDRAWN
         self.deadlines.cancel_all()
-        self.turn.drop(self)
+        self.turn.drop(self)  # so that a repeated request begins the dispatch again
         self._trace.ended(self.calls.run)
         for planned in self.plan.run:
             self.turn.lanes.leave(self.lane_keys[planned.call.call_id])
@@ -220,7 +223,7 @@ class LiveDispatch:
         self.deadlines.cancel_all()  # pending deadlines refer to this object and would keep it in memory
         self.ready.close()
         if self.ownership.conflict is None:
-            self._progress.tell_rest()
+            self._progress.tell_rest()  # a listener stops reading at the result
             self.finished_at = self._clock.now()
             self.turn.overhead += overhead
             self._trace.ended(self.calls.run)

@@ -1,4 +1,9 @@
-"""The open turns of this process, and the look-up of a turn by its surface token."""
+"""The open turns of this process, and the look-up of a turn by its surface token.
+
+`bind_turn` adds turns, and `end_turn` moves them to the ended ones, which are kept for some time so that repeated
+requests get their answers without a read of the record. All look-ups are by memory only; `find_turn` reads the record
+when they find nothing.
+"""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -101,6 +106,8 @@ class Turns:
         self._definitions = definitions
         self._keys = keys
         self.most_idle = rules.admission.idle_turns
+        # The longest time for which a dispatch keeps its turn busy: all of its calls, then the append of their
+        # outcomes. It bounds the time after which a refused client is told to retry.
         longest = (rules.join_timeout + rules.record_timeout).total_seconds()
         self.working = ConcurrencyLimit("turns", rules.admission.turns, longest, clock)
         self._turns: dict[TurnId, Turn] = {}
@@ -153,6 +160,7 @@ class Turns:
         Raises:
             AdmissionRefused: work runs in as many turns as allowed.
         """
+        # Work cannot be interrupted to make room, so a new turn is refused. A turn without work can end.
         self.working.refuse_if_full(
             "turns have work running; come back when some of it is done, or raise dispatch.admission.turns"
         )
@@ -201,6 +209,7 @@ class Turns:
 
     def ended(self, turn: Turn) -> None:
         """Move a turn to the ended ones; the oldest of these are dropped."""
+        # First, and before the turn can be dropped: the token of a user must not outlive its turn.
         self._user_tokens.pop(turn.turn_id, None)
         self._idle.pop(turn.turn_id, None)
         for old in self._ended.add(turn):
@@ -218,6 +227,7 @@ class Turns:
 
     def held(self, token: str) -> Turn | None:
         """Return the turn of a token that this process created or verified before; does not verify it again."""
+        # An equal text was signed or verified here before, so the signature need not be verified for each request.
         return self._by_token.get(token)
 
     def claims_of(self, token: str) -> SurfaceClaims:

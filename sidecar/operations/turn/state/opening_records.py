@@ -1,4 +1,8 @@
-"""The fact that opens a dispatch, and the reading of a recorded request."""
+"""The fact that opens a dispatch, and the reading of a recorded request.
+
+`dispatch_calls` appends the fact before any child starts. It contains all that another sidecar needs to take the
+dispatch over.
+"""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -29,6 +33,7 @@ def opening_of(
         contracts: their contracts.
     """
     turn, request, plan, intents = dispatch.turn, dispatch.request, dispatch.plan, dispatch.intents
+    # Once per turn: the claims are the largest part of the fact, and later dispatches refer to them.
     claims = None if turn.claims_recorded else turn.unnamed_claims
     policy, join = request.on_disconnect, request.join
     body = DispatchOpened(
@@ -45,8 +50,10 @@ def opening_of(
             join.timeout,
         ),
         plan.first_step,
+        # The plan is not stored: another sidecar computes it again from the request and the free places of that moment.
         plan.places,
         Intents(intents.declared, intents.emitted, intents.switched, intents.prior_context_missing),
+        # As a distance from the fact's time: the event loop's clock means nothing to another process.
         timedelta(seconds=dispatch.settle_at - now) // MICROSECOND,
         None if plan.cap is CapBehaviour.WITHIN else plan.cap,
         tuple(starts),

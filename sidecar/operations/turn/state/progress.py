@@ -37,6 +37,8 @@ class Listener:
 
     def hears(self) -> None:
         """Note that the listener is about to send all new events: only events after this call must wake it."""
+        # `asleep` is shared by all listeners. A True too many costs one loop over them; a False too many would lose a
+        # wake-up.
         self.woken, self._among.asleep = False, True
 
     async def wait(self) -> None:
@@ -143,6 +145,7 @@ class ProgressReports:
 
     def tell_rest(self) -> None:
         """Send all batched reports, due or not, because the dispatch ends."""
+        # Infinity is later than any due time. Reports that stayed in a batch here would be lost with the dispatch.
         for update in self._relay.flush(float("inf")):
             self._send(update)
 
@@ -160,6 +163,8 @@ class ProgressReports:
     def _schedule_silence(self) -> None:
         """Set the deadline of the next silence that is too long: one deadline for all sub-agents of the dispatch."""
         due = None if self._silences is None else self._silences.next_due()
+        # An earlier deadline serves as well: when it comes, the next one is computed. Most reports therefore set no
+        # timer.
         if due is None or (self._silence is not None and self._silence[0] <= due):
             return
         if self._silence is not None:
@@ -168,8 +173,11 @@ class ProgressReports:
 
     def _break_silences(self) -> None:
         self._silence = None
+        # `_silence` is None by now: otherwise `_schedule_silence` would find the deadline that has just passed, and set
+        # no new one.
         now = self._clock.monotonic()
         for reporter in () if self._silences is None else self._silences.take_due(now):
+            # Through the relay: `still_working` obeys the configured rate like any report of a sub-agent.
             decision, update = self._relay.offer(reporter, STILL_WORKING, {}, now)
             if update is not None:
                 self._send(update)

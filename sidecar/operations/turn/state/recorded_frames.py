@@ -92,6 +92,7 @@ class AttemptFrames:
         if self.size > LARGEST:
             self.incomplete = TOO_LARGE
         if self.incomplete:
+            # A recording with a gap cannot be replayed, so the memory of what was recorded before is freed at once.
             self.entries = []
         else:
             self.entries.append((now, event))
@@ -130,6 +131,7 @@ class AttemptFrames:
 
 def _are_counts(*numbers: object) -> bool:
     """Return whether these are whole numbers that a row of frames can hold."""
+    # Not `isinstance`, which accepts booleans.
     return all(type(number) is int and abs(number) <= MOST_TOKENS for number in numbers)
 
 
@@ -179,10 +181,12 @@ class ChildFrames:
 
     def _add(self, frame: Frame) -> None:
         if self.attempts:
+            # To the newest attempt: what happens in the pause before the next one belongs to the attempt before it.
             self.attempts[-1].add(frame, asyncio.get_running_loop().time())
 
     def stopped(self, reason: CallFailure) -> None:
         """Record that the call was stopped, except at the join deadline, which a replay computes."""
+        # A replay computes the join deadline from the recorded time left.
         if reason is not CallFailure.JOIN_DEADLINE:
             self._add(StoppedFrame(0, reason.name))
 
@@ -209,6 +213,7 @@ def _frames(entries: Sequence[tuple[float, object]], began: float) -> tuple[Fram
     frames: list[Frame] = []
     at = -1
     for added_at, event in entries:
+        # Strictly increasing: a replay orders frames by their offset, and two inputs may come within one microsecond.
         at = max(at + 1, round((added_at - began) * MICROSECONDS))
         match event:
             case NarrationPart(text):
@@ -226,6 +231,7 @@ def _frames(entries: Sequence[tuple[float, object]], began: float) -> tuple[Fram
             case GatewayFrame() | DelegationFrame() | StoppedFrame() | EndFrame():
                 frames.append(msgspec.structs.replace(event, at=at))
             case _:
+                # A runner in this process can send objects of any type. A replay must know that one came here.
                 frames.append(UnexpectedFrame(at, type(event).__name__))
     return tuple(frames)
 

@@ -1,4 +1,8 @@
-"""The part of the W3C trace context that the sidecar reads: the trace, and whether it is sampled."""
+"""The part of the W3C trace context that the sidecar reads: the trace, and whether it is sampled.
+
+It comes from the headers of a client's call, and goes to runners and data services, so that one trace shows a turn
+across all processes. Without telemetry, it is only forwarded.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -63,8 +67,10 @@ interceptors for calls and operations of a lane, and by the spans for the work w
 
 def trace_context(traceparent: str, tracestate: str) -> TraceContext:
     """Return the context that a caller sent; a malformed one counts as absent."""
+    # Absent and not an error: a broken header of a proxy must not fail a call.
     if not FORM.match(traceparent):
         return NO_TRACE
+    # The state is forwarded to hosts and services, so only text that is valid in a header is kept.
     return TraceContext(traceparent, tracestate if STATE_FORM.match(tracestate) else "")
 
 

@@ -140,7 +140,7 @@ class TurnState(Generic[Dispatch]):
         return sorted((each for each in called if each.dispatch_id == dispatch_id), key=lambda each: each.step_idx)
 
     def accept(self, dispatch: Dispatch) -> None:
-        """Add a dispatch that begins here; its calls count from now on."""
+        """Add a dispatch that begins here. Each call takes a step, also a dropped one: the record reserves all."""
         if self.ending.stage is not EndStage.OPEN or dispatch.dispatch_id in self.dispatches:
             raise IllegalTransition("accept", self.ending.stage)
         self._dispatches[dispatch.dispatch_id] = dispatch
