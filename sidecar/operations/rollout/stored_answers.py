@@ -37,6 +37,7 @@ def actor_of(asked: StepRequest, actor: str, at: datetime, audit_context: AuditC
         actor=actor,
         actor_key=asked.actor_key,
         actor_role=asked.actor_role,
+        traceparent=asked.traceparent,
         reason=asked.reason,
         request_id=asked.request_id,
         at=at,
