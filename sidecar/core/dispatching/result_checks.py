@@ -1,4 +1,8 @@
-"""Collects the result that one attempt reports, and checks it before the consumer-agent can receive it (SX-53)."""
+"""Collects the result that one attempt reports, and checks it before the consumer-agent can receive it (SX-53).
+
+`run_attempt` passes each message of the runner to a collector as it arrives, so that a result that is too large or
+malformed ends the attempt at once.
+"""
 
 import re
 from collections.abc import Callable, Mapping

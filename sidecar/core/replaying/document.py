@@ -1,4 +1,8 @@
-"""Everything that a replay of one turn needs, as one JSON document, so that it can be replayed elsewhere and later."""
+"""Everything that a replay of one turn needs, as one JSON document, so that it can be replayed elsewhere and later.
+
+`ExportReplay` writes it and `sidecar replay` reads it. It contains texts of the user, so it needs the same care as
+the record.
+"""
 
 from collections.abc import Mapping
 from typing import Final

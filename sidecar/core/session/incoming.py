@@ -1,4 +1,8 @@
-"""What a client may send over a lane, and when."""
+"""What a client may send over a lane, and when.
+
+A lane is one long-lived stream that carries several operations of a client. `rpc/session` reads messages and passes
+each through these rules before it starts an operation.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,10 @@
-"""The requester of a step, and the stored answer that a repeated request gets. Source: PF1-FR-10."""
+"""The requester of a step, and the stored answer that a repeated request gets.
+
+`take_step` stores the answer in the same transaction as the step. A client that lost the connection can therefore
+repeat the request, and no step is made twice.
+
+Source: PF1-FR-10.
+"""
 
 from datetime import datetime
 from hashlib import sha256
@@ -31,6 +37,7 @@ def actor_of(asked: StepRequest, actor: str, at: datetime, audit_context: AuditC
         actor=actor,
         actor_key=asked.actor_key,
         actor_role=asked.actor_role,
+        traceparent=asked.traceparent,
         reason=asked.reason,
         request_id=asked.request_id,
         at=at,

@@ -1,4 +1,7 @@
-"""Reads the two flags of each definition of a slot: the values that binds use, and the last switch of each flag."""
+"""Reads the two flags of each definition of a slot: the values that binds use, and the last switch of each flag.
+
+Only for operators. Binds use the snapshot of flags (`operations/flag_snapshot`) directly.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -68,6 +71,7 @@ class ReadFlags(msgspec.Struct, frozen=True):
         for kind, name in ((FlagKind.KILL, facts.flag), (FlagKind.COHORT, facts.cohort_flag)):
             if name is None:
                 continue
+            # Other backends have their own history, which the sidecar does not see.
             kept = await writer.kept(name) if isinstance(writer, FlagStore) else None
             # Per backend: two backends may have flags of the same name, which are independent.
             there = definitions_using(everybody, name, lambda vertical: backend_of(vertical) == backend)

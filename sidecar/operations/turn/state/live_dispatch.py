@@ -1,4 +1,7 @@
-"""A dispatch in memory: its stage, its events and its listeners."""
+"""A dispatch in memory: its stage, its events and its listeners.
+
+`dispatch_calls` and `restore_turn` create it.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
