@@ -71,6 +71,7 @@ def pending_steps(facts: DefinitionFacts) -> Iterator[str]:
 def references(scene: DecommissionScope) -> Iterator[str]:
     """Yield the entries that still name its slot in `sub_agents`, unless another definition fills the slot."""
     slot = scene.rollout.slot
+    # The slot is the name that orchestrators list, so a successor in the same slot keeps their entries valid.
     if any(_fills(scene, scene.catalogue.cards[name]) for name in scene.catalogue.slots.get(slot, ())):
         return
     for name, card in scene.catalogue.cards.items():
@@ -138,6 +139,7 @@ def _blocks(scene: DecommissionScope) -> Iterator[str]:
 def _tools_to_remove(scene: DecommissionScope) -> Iterator[str]:
     record = scene.facts.decommission
     decided = None if record is None else record.decided(Subject.TOOLS)
+    # A tool belongs to a data service, which may have other users. Only a decision of an operator makes it a leftover.
     if decided is None or decided.choice is not Choice.REMOVE:
         return
     for name in own_tools(scene.card, scene.catalogue):

@@ -71,6 +71,7 @@ class ReadFlags(msgspec.Struct, frozen=True):
         for kind, name in ((FlagKind.KILL, facts.flag), (FlagKind.COHORT, facts.cohort_flag)):
             if name is None:
                 continue
+            # Other backends have their own history, which the sidecar does not see.
             kept = await writer.kept(name) if isinstance(writer, FlagStore) else None
             # Per backend: two backends may have flags of the same name, which are independent.
             there = definitions_using(everybody, name, lambda vertical: backend_of(vertical) == backend)
