@@ -87,6 +87,7 @@ class ManualFlagSwitch(msgspec.Struct, frozen=True, kw_only=True):
         rollout, facts = found
         name, backend_of = flag_of(facts, asked.flag), self.flags().routes.backend_of
         home, on = backend_of(facts.vertical), isinstance(asked, SwitchFlagOn)
+        # Only those of the same backend: a flag of this name in another one is independent of it.
         everybody = definitions_using(rollouts, name, lambda vertical: backend_of(vertical) == home)
         others = [each for each in everybody if each.facts.digest != facts.digest]
         writer = self.writer_of(facts.vertical)
