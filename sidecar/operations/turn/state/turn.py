@@ -292,7 +292,7 @@ class TurnState(Generic[Dispatch]):
         self.ending.slim()
         self.lanes = TurnSlotQueues()
         for kept in (self._dispatches, self._children, self._unconfirmed):
-            kept.clear()
+            kept.clear()  # in place: the public views stay valid
 
     def refuse_if_over(self) -> None:
         """Raise `TurnEnded` if the turn is ending or has ended, here or elsewhere."""
