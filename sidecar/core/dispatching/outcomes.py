@@ -57,6 +57,7 @@ class Usage(msgspec.Struct, frozen=True):
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
+            # The known part is a lower bound, which is more useful than nothing.
             sum(known) if known else None,
             self._cost_with(other),
         )

@@ -17,6 +17,7 @@ from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.identifiers import ChildId, DispatchId, TurnId
 from subagents_errors import CallFailure
 
+# These limits keep facts small: question, answer and state are recorded, and read again at every restore of the turn.
 LONGEST_QUESTION: Final = 4 * 1024
 """Characters of a question."""
 LONGEST_ANSWER: Final = 16 * 1024
@@ -152,6 +153,7 @@ def problem_of(asked: Asked) -> str:
         problems = {
             "the question has no kind": not isinstance(asked.kind, QuestionKind),
             f"the question must have 1 to {LONGEST_QUESTION} characters": not asked.text.strip()
+            # Encoded for its own sake as well: a lone surrogate raises here, and not when the fact is written.
             or len(asked.text.encode()) > LONGEST_QUESTION * 4
             or len(asked.text) > LONGEST_QUESTION,
             f"the continuation state must be at most {LARGEST_STATE} bytes": len(bytes(asked.state)) > LARGEST_STATE,
@@ -159,6 +161,8 @@ def problem_of(asked: Asked) -> str:
             "the question does not say who may answer": not isinstance(asked.answerer, Answerer),
             "the question expires before it is asked": asked.expires_in is not None
             and asked.expires_in <= timedelta(0),
+            # The orchestrator's model reads texts of others. If it could approve, an injected text could cause an
+            # effect.
             "only the user may approve or authorise": asked.kind is not QuestionKind.NEEDS_INPUT
             and asked.answerer is not Answerer.USER,
         }

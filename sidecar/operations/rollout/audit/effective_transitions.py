@@ -75,10 +75,12 @@ class EffectiveTransitions:
 
     async def look(self) -> None:
         """Report new transitions to the store; the next pass repeats what the store did not accept."""
+        # Before the work: a bind that notes a transition during it causes another pass.
         self._news.clear()
         while self._waiting:
             slot, definition_id, event_id = self._waiting[0]
             done = await read_within(self._tell(slot, definition_id, event_id), LONGEST_WRITE)
+            # The transition stays the first one, so that transitions are reported in the order in which they happened.
             if isinstance(done, StoreUnavailable):
                 return
             self._waiting.popleft()
@@ -124,6 +126,7 @@ class EffectiveTransitions:
     def _see(self, view: RolloutView) -> None:
         now = self._clock.now()
         for digest in sorted(view.killed):  # not recorded yet, but effective from this bind on
+            # Only the time is kept. The transition is not on record yet, so there is no row that could be marked.
             event_id = f"{digest}/{LifecycleState.ROLLBACK}"
             if event_id not in self._told:
                 self._first.setdefault(event_id, now)
