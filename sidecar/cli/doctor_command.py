@@ -38,6 +38,7 @@ def add_doctor(app: typer.Typer, read: Callable[[Path | None], "Settings"], exam
         Exit codes: 0 no errors (warnings are possible), 1 errors, 78 wrong settings.
         """
         settings = read(config)
+        # A generator: each finding is printed at once, because later checks may use up their time limits.
         found = examine()(settings, timeout)
         raise typer.Exit(_print_json(found) if as_json_text else _print_text(found))
 

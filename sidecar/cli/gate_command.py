@@ -1,4 +1,4 @@
-"""`sidecar gate ask --simulate`: the question that a gate would be asked for a step, and the effect of each answer."""
+"""`sidecar gate ask --simulate`: shows the request to a gate (an external check), and the effect of each answer."""
 
 import asyncio
 import json
@@ -44,11 +44,11 @@ class GateTools(NamedTuple):
     load: "Callable[[Path, int], LoadedCatalogue]"
     policy: "Callable[[Settings], PolicyMap]"
     lifecycle: "Callable[[PolicyMap, Settings, Vertical], NamedPolicies]"
-    clock: "Clock"
+    clock: "Clock"  # the simulated answers expire relative to it, as real ones do
 
 
 class Ramps(NamedTuple):
-    """Basis points before a step and after it; without the latter, the step is the promotion."""
+    """The ramp before a step and after it, in basis points. If `to` is None, the step is the promotion."""
 
     before: int
     to: int | None
@@ -124,6 +124,7 @@ def _simulated(question: "GateQuestion", card: "Card", policy: "PolicyMap", cloc
     from sidecar.policy.selection import ANY_GATE  # noqa: PLC0415  the same holds
 
     gates = policy.of(question.vertical).gates
+    # As the rollout chooses the client: a gate's own entry, then the entry for all others.
     spec = gates.get(question.gate) or gates.get(ANY_GATE)
     return {
         "client": None if spec is None else spec.name,

@@ -1,6 +1,6 @@
-"""`sidecar health`: asks the running sidecar whether it accepts turns; for operators and for health checks of images.
+"""`sidecar health`: asks the running sidecar whether it accepts turns; for operators and for container health checks.
 
-Imports as little as possible: see `sidecar/entry.py`.
+A health check runs every few seconds, so this module imports as little as possible: see `sidecar/entry.py`.
 """
 
 import socket
@@ -74,6 +74,7 @@ def answer_of(ops_address: str, patience: float) -> tuple[int, str]:
     answer = b""
     with closing(socket.create_connection((OF_ALL.get(host, host), int(port)), patience)) as connection:
         connection.sendall(REQUEST % ops_address.encode())
+        # Bounded, because any program may listen there and send without end.
         while len(answer) < LONGEST_ANSWER and (part := connection.recv(LONGEST_ANSWER)):
             answer += part
     head, _, body = answer.partition(b"\r\n\r\n")

@@ -93,6 +93,7 @@ def from_json_by_pairs(text: bytes | str, pairs: Callable[[list[tuple[str, Any]]
     A `ValueError` of `pairs` becomes a `DecodeError`.
     """
     try:
+        # The standard library, because msgspec keeps only the last of several members with one name. `pairs` sees all.
         return json.loads(text, object_pairs_hook=pairs)
     except _REFUSALS as error:
         raise _refusal(error) from None
@@ -129,6 +130,7 @@ def from_base64url(text: str) -> bytes:
         DecodeError: the text is not what `base64url` returns.
     """
     try:
+        # Without `validate`, Python skips foreign characters silently, and many texts would decode to the same bytes.
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError as error:
         raise _refusal(error) from None
@@ -154,6 +156,7 @@ def from_hex(text: str) -> bytes:
 def _refusal(error: Exception) -> DecodeError:
     if isinstance(error, msgspec.ValidationError):
         return SchemaMismatch(str(error))
+    # Its own message is about Python's call stack, which tells the author of a text nothing.
     if isinstance(error, RecursionError):
         return DecodeError("is nested too deep")
     if isinstance(error, UnicodeError):

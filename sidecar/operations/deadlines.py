@@ -1,4 +1,8 @@
-"""The deadlines of one piece of work, which share one timer of the event loop."""
+"""The deadlines of one piece of work, which share one timer of the event loop.
+
+A dispatch sets several deadlines for each call, and most are cancelled. One timer for all of them is cheaper than a
+timer of the event loop for each, and it fixes the order of deadlines at the same time, which a replay needs.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,8 @@
-"""Determines the user of a turn, if tokens of users must prove it."""
+"""Determines the user of a turn, if tokens of users must prove it.
+
+The check runs in `rpc/dispatch_servicer` before a bind. All later requests of the turn carry the turn's signed token,
+which names the user.
+"""
 
 from collections.abc import Collection
 from datetime import datetime

@@ -1,4 +1,8 @@
-"""Requests of callers as plain values; `rpc/translate` creates them from messages."""
+"""Requests of callers as plain values; `rpc/translate` creates them from messages.
+
+The operations below `operations/turn` get these and no protobuf messages, so that the simulation and replays call
+them in the same way as the RPC does.
+"""
 
 import datetime as dt
 from datetime import timedelta

@@ -1,4 +1,7 @@
-"""The operator's settings for dispatching, as plain values for the operations."""
+"""The operator's settings for dispatching, as plain values for the operations.
+
+`composition` builds them once from the settings, so an operation may keep a value for as long as it lives.
+"""
 
 from datetime import timedelta
 

@@ -31,7 +31,7 @@ class PluginSelection(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PluginOffer:
-    """One entry point of one distribution, not imported.
+    """One entry point of one distribution. Its module has not been imported.
 
     Attributes:
         distribution: normalised name, e.g. `flags-unleash`.
@@ -46,12 +46,12 @@ class PluginOffer:
 
     @property
     def label(self) -> str:
-        """Name it without doubt: `distribution:entry-point`."""
+        """Return `distribution:entry-point`, which no other offer has."""
         return f"{self.distribution}:{self.name}"
 
     @property
     def where(self) -> str:
-        """Say where it is, for messages."""
+        """Return a description of the place, for messages."""
         return f"entry point `{self.name}` = {self.target} of {self.distribution} {self.version}"
 
 
@@ -65,6 +65,8 @@ def list_offers() -> tuple[PluginOffer, ...]:
         name = _normalised(distribution.name) if distribution else "unknown"
         version = distribution.version if distribution else "unknown"
         offers.append(PluginOffer(name, version, found.name, found.value, found))
+    # The metadata come in the order of directory listings. Sorted, so that messages and `sidecar plugins list` are the
+    # same on each machine.
     return tuple(sorted(offers, key=lambda offer: (offer.distribution, offer.name)))
 
 
@@ -81,6 +83,7 @@ def select_offers(offers: Sequence[PluginOffer], selection: PluginSelection) -> 
 def _named(offers: Sequence[PluginOffer], wanted: str) -> Sequence[PluginOffer]:
     by_distribution = [offer for offer in offers if offer.distribution == _normalised(wanted)]
     by_name = [offer for offer in offers if wanted in {offer.name, offer.label}]
+    # An entry point's name wins: a distribution may have the name of one of its own entry points.
     matches = by_name or by_distribution
     if not matches:
         known = [name for offer in offers for name in (offer.name, offer.distribution)]
@@ -89,6 +92,8 @@ def _named(offers: Sequence[PluginOffer], wanted: str) -> Sequence[PluginOffer]:
             where=f"plugins.enabled, entry point group {ENTRY_POINT_GROUP}",
             remedy=f"install it or take it out; {choices_for(wanted, {*known})}",
         )
+    # Both kinds of match count: running the wrong one of two distributions would run code that the operator did not
+    # choose.
     owners = sorted({offer.distribution for offer in matches} | {offer.distribution for offer in by_distribution})
     if len(owners) > 1:
         raise PluginProblem(

@@ -1,4 +1,8 @@
-"""Creates runtime objects from selected descriptors: checks the settings, then calls the factory behind a boundary."""
+"""Creates the objects of plugins from their descriptors.
+
+First the settings are checked against the descriptor's schema, then the factory is called. Whatever the factory raises
+becomes a `PluginProblem`.
+"""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -108,8 +112,11 @@ def checked_settings(spec: PluginSpec, settings: Mapping[str, Any]) -> dict[str,
     section = section_of(spec)
     copied: dict[str, Any] = to_plain(settings)
     copied.pop(PLUGIN, None)
+    # Most plugins of most starts take this way, and then `jsonschema_rs` is not imported, which takes longer than the
+    # check.
     if not copied and _takes_nothing(spec.config_schema):
         return copied
+    # All at once, so that an operator corrects the section in one edit.
     problems = [_sentence(section, error) for error in compiled(spec.config_schema).iter_errors(copied)]
     if problems:
         known = sorted(_properties(spec))
@@ -138,9 +145,11 @@ def _configured(
 def _made(spec: PluginSpec, make: Callable[[], Made], methods: Sequence[str]) -> Made:
     where = f"{spec.kind} `{spec.name}`, settings in [{section_of(spec)}]"
     made: Made = guarded(make, doing="making it", where=where, remedy="correct its settings, or choose another by name")
+    # Closed, because Python warns of a coroutine that is never awaited, in the middle of the message for the operator.
     if inspect.iscoroutine(made):
         made.close()
         raise PluginProblem("its factory is async", where=where, remedy="make the factory a plain `def`")
+    # `getattr` runs plugin code too, if the class has properties or `__getattr__`.
     missing = guarded(
         lambda: [name for name in methods if not callable(getattr(made, name, None))],
         doing="looking at what it made",
@@ -182,30 +191,38 @@ _MAKERS: Final[Mapping[PluginKind, Callable[[Any, Mapping[str, Any]], object]]] 
 
 
 class Making(Protocol):
-    """Makes objects of plugins. What is returned may pass its calls on to another place."""
+    """Makes objects of plugins.
+
+    An implementation may return a stand-in that passes each call on to the object, e.g. to a thread of the plugin.
+    """
 
     def made(self, spec: PluginSpec, make: Callable[[], Made]) -> Made:
-        """Make an object of any kind but the next two, and wait for that; for the start of the sidecar.
+        """Make an object that is neither a connector nor a runner, and wait for it; for the start of the sidecar.
 
         Raises:
-            PluginProblem: the factory does not return, or whatever `make` raises.
+            PluginProblem: the factory does not return, or `make` raised it.
         """
 
     def connector(self, spec: ConnectorSpec, make: Callable[[], Connector], *, needs_user_token: bool) -> Connector:
-        """Make a connector. Raises whatever `make` raises; of an installed plugin its calls may fail instead."""
+        """Make a connector.
+
+        An error of `make` is raised. For an installed plugin an implementation may fail the connector's calls instead.
+        """
 
     def runner(self, spec: RunnerSpec, make: Callable[[], Runner], target: str) -> Runner:
-        """Make a runner. Raises whatever `make` raises; of an installed plugin its attempts may fail instead.
+        """Make a runner.
+
+        An error of `make` is raised. For an installed plugin an implementation may fail the runner's attempts instead.
 
         Args:
-            spec: its descriptor.
-            make: makes it.
-            target: names what fails together, unless the runner itself is asked.
+            spec: the descriptor.
+            make: makes the runner.
+            target: the stand-in's `Runner.target`.
         """
 
 
 class InPlace:
-    """Makes objects where they are asked, e.g. in a command."""
+    """Makes objects in the caller's thread and returns them without a stand-in, e.g. for a command."""
 
     def made(self, spec: PluginSpec, make: Callable[[], Made]) -> Made:
         """Make an object. Raises whatever `make` raises."""

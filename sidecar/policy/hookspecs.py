@@ -55,8 +55,8 @@ def sidecar_runners() -> Sequence[RunnerSpec]:  # type: ignore[empty-body]  # pl
     Several plugins: all are asked; two specs with one name stop the start.
     Chosen: by a definition's `runner`, else by `policy.verticals.<id>.runner`, else by `policy.default.runner`; an
         unknown name in the settings stops the start and lists the choices.
-    May block or await: no. The object that the factory makes runs attempts, each with a deadline and behind a breaker
-        for its target; what it raises fails that attempt only.
+    May block or await: no. The object that the factory makes runs attempts, each with a deadline and behind a circuit
+        breaker for its target; what it raises fails that attempt only.
     """
 
 
@@ -68,8 +68,8 @@ def sidecar_connectors() -> Sequence[ConnectorSpec]:  # type: ignore[empty-body]
     Several plugins: all are asked; two specs with one name stop the start.
     Chosen: by a tool's `connector`, else by `policy.verticals.<id>.connector`, else by `policy.default.connector`; an
         unknown name in the settings stops the start and lists the choices.
-    May block or await: no. The object that the factory makes carries one request at a time through the tool gateway,
-        which alone fills in the principal and alone opens the answer (PC2-FR-11, TN-30).
+    May block or await: no. The object that the factory makes carries requests of the tool gateway. The gateway alone
+        fills in the principal (the user's id), and alone opens the answer (PC2-FR-11, TN-30).
     """
 
 
@@ -81,8 +81,8 @@ def sidecar_episode_memories() -> Sequence[EpisodeMemorySpec]:  # type: ignore[e
     Several plugins: all are asked; two specs with one name stop the start.
     Chosen: by `policy.default.memory`, for all verticals together, since an episode goes through several; an unknown
         name stops the start and lists the choices.
-    May block or await: no. The object that the factory makes is asked with a deadline; what it cannot do in time costs
-        history, never a turn (PC1-D-12).
+    May block or await: no. The object that the factory makes is asked with a deadline. If it is too late, a model gets
+        no history, and the turn continues (PC1-D-12).
     """
 
 
@@ -93,22 +93,23 @@ def sidecar_gate_clients() -> Sequence[GateClientSpec]:  # type: ignore[empty-bo
     Called: once, at start, before the server accepts calls.
     Several plugins: all are asked; two specs with one name stop the start.
     Chosen: by `policy.default.gates` and `policy.verticals.<id>.gates`, one name for all gates or one for each; an
-        unknown name stops the start and lists the choices. A gate without a client holds every step that needs it.
-    May block or await: no. The object that the factory makes is asked with a deadline, outside of turns; whatever it
-        does but answer holds the step, of its own verticals only (TN-78).
+        unknown name stops the start and lists the choices. A step that needs a gate without a client is not taken.
+    May block or await: no. The object that the factory makes is asked with a deadline, outside of turns. Without a
+        valid answer the step is not taken; steps of verticals with other clients are not affected (TN-78).
     """
 
 
 @hookspec
 def sidecar_lifecycle_policies() -> Sequence[LifecyclePolicySpec]:  # type: ignore[empty-body]  # pluggy: as above
-    """Offer lifecycle policies, which may hold a step of a rollout back, by name.
+    """Offer lifecycle policies, which may forbid a step of a rollout, by name.
 
     Called: once, at start, before the server accepts calls.
     Several plugins: all are asked; two specs with one name stop the start. `platform` is taken.
     Chosen: by `policy.default.lifecycle` and `policy.verticals.<id>.lifecycle`, lists of names; an unknown name stops
         the start and lists the choices. The platform's own rules hold whether they are named or not.
     May block or await: no. The object that the factory makes decides from what it is given, within a second; what it
-        raises denies the step. It may deny, or ask for one gate more; it takes nothing away and raises nothing.
+        raises denies the step. It may deny the step or require more gates; it can neither remove a gate of the
+        platform nor give a definition to more users.
     """
 
 
@@ -120,8 +121,8 @@ def sidecar_audit_sinks() -> Sequence[AuditSinkSpec]:  # type: ignore[empty-body
     Several plugins: all are asked; two specs with one name stop the start.
     Chosen: by `audit.sinks`, a list for the whole platform; an unknown name stops the start and lists the choices. Each
         sink in the list gets every event.
-    May block or await: no. The object that the factory makes is handed events in the background, with a deadline; what
-        it does not take stays on record and comes again, to it alone (PF1-FR-10c, TN-85).
+    May block or await: no. The object that the factory makes is handed events in the background, with a deadline. An
+        event that it does not take stays on record and is handed to this sink again (PF1-FR-10c, TN-85).
     """
 
 

@@ -37,6 +37,7 @@ def with_instances(host: PluginHost, sections: Sections) -> PluginHost:
             instance = _instance(host, kind, name, section)
             checked_settings(instance.spec, section)
             instances[kind, name] = instance
+    # Checked above without creating any object: a wrong section stops the start even if nothing selects it.
     return replace(host, registered=MappingProxyType({**host.registered, **instances})) if instances else host
 
 
@@ -53,6 +54,7 @@ def instances_of(
         PluginProblem: the section with the plugin's own name does not name a plugin.
     """
     for name, section in by_name.items():
+        # Without this check the section would be skipped, and its settings silently without effect.
         if name == spec.name and PLUGIN not in section:
             raise _no_plugin_named(spec.kind, name, (spec.name,))
         if section.get(PLUGIN) == spec.name:
@@ -71,6 +73,8 @@ def _instance(host: PluginHost, kind: PluginKind, name: str, section: Mapping[st
             where=where,
             remedy=f"{choices_for(str(plugin), known)}; an installed plugin counts once `plugins.enabled` names it",
         )
+    # `[gates.http]` with `plugin = "http"` configures the plugin under its own name. There is no second descriptor
+    # then.
     if name == plugin:
         return found
     if name in known:

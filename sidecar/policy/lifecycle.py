@@ -86,7 +86,7 @@ class GateClient(Protocol):
         """Ask once. The sidecar sets the deadline. Raises `GateUnavailable`; whatever else it raises counts as that."""
 
     async def close(self) -> None:
-        """Give everything back. Never raises."""
+        """Release connections. Called once, at shutdown. Never raises."""
 
 
 @unique
@@ -112,10 +112,10 @@ class Approval(msgspec.Struct, frozen=True):
     """An authenticated subject has requested exactly this step.
 
     Attributes:
-        subject: who.
-        at: when they asked last.
-        key: what vouched for the subject then: the id of an operator's key, or the URL of an
-            issuer; empty: not known.
+        subject: the operator or automation that requested the step.
+        at: the time of the subject's latest request.
+        key: what authenticated the subject then: the id of an operator's key, or the URL of a token issuer; empty: not
+            known.
     """
 
     subject: str
@@ -124,22 +124,24 @@ class Approval(msgspec.Struct, frozen=True):
 
     @property
     def is_of_local_key(self) -> bool:
-        """Whether an operator's own key vouched for the subject, whose holder may have written any that it is for."""
+        """Whether an operator's key signed the token. Its holder could write any subject that the key allows."""
         return LOCAL_KEY.match(self.key) is not None
 
 
 class StepFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a policy may decide from; it asks nothing and reads no clock.
+    """Everything that a policy may use for its decision. A policy calls no service and reads no clock.
 
     Attributes:
-        actor_key: what vouches for the actor, as in `Approval.key`.
-        gate: which one is to be overridden; empty for every other step.
-        from_mode, to_mode: of the slot, now and after the step; only `configure` changes it. From `experiment` to
-            `full` the control arm comes in to what is active, at its present ramp.
-        approvals: who has asked for exactly this step since the definition last changed, each subject once, by the
-            time of asking; the one who asks now is the last.
-        last_step_at: when users last got more of the definition, or another content of it: its ramp was raised, it
-            was activated, or revised; None: never.
+        from_ramp, to_ramp: share of users that get the definition, now and after the step, in basis points.
+        actor: the subject that requests the step.
+        actor_key: what authenticates the actor, as in `Approval.key`.
+        gate: the gate whose failure is to be overridden; empty for every other step.
+        from_mode, to_mode: rollout mode of the slot, now and after the step; only `configure` changes it. From
+            `experiment` to `full`, users of the control arm also get the active definition, up to its present ramp.
+        approvals: the requests for exactly this step since the definition last changed, one for each subject, oldest
+            first. The actor's is the last.
+        last_step_at: the last time at which more users got the definition, or users got other content of it: its ramp
+            was raised, or it was activated or revised. None: never.
         now: the sidecar's wall clock.
     """
 
@@ -169,17 +171,20 @@ class PolicyAnswer(msgspec.Struct, frozen=True):
 
 
 class LifecyclePolicy(Protocol):
-    """Decides whether a step may be taken. Pure: the same facts, the same answer. An exception denies."""
+    """Decides whether a step may be taken. The same facts give the same answer. An exception denies the step."""
 
     def check(self, facts: StepFacts) -> PolicyAnswer:
-        """Return the answer at once. Kill and ramp-down are never asked about."""
+        """Return the answer without waiting for anything. Kills and lower ramps are never asked about."""
 
 
 PLATFORM_POLICY_VERSION = "1"
 
 
 def combine_answers(answers: Sequence[PolicyAnswer]) -> PolicyAnswer:
-    """Return what several policies say together: any denial denies, all gates are needed."""
+    """Return one answer for several policies: one denial denies the step, and every named gate must pass."""
+    # All reasons, not only the first: an operator who removes one would otherwise meet the next at the following
+    # attempt.
     denied = "; ".join(answer.denied for answer in answers if answer.denied)
+    # A `dict`, because two policies may name the same gate, which is asked once, in a stable order.
     gates = dict.fromkeys(gate for answer in answers for gate in answer.more_gates)
     return PolicyAnswer(denied, tuple(gates))

@@ -58,10 +58,12 @@ class InventoryRow(Struct, frozen=True):
 
 
 class Registered(Struct, frozen=True):
-    """A descriptor and who offered it.
+    """A descriptor and its origin.
 
     Attributes:
-        plugin: name of the plugin that an instance is made of; empty for the plugin itself.
+        distribution: `built in` for a plugin of the sidecar.
+        where: entry point or module, for messages.
+        plugin: for an instance, the name of its plugin; empty for a plugin itself.
     """
 
     spec: PluginSpec
@@ -86,13 +88,13 @@ class PluginHost(Struct, frozen=True):
     failed: tuple[tuple[PluginOffer, PluginProblem], ...] = ()
 
     def modules(self) -> Mapping[str, str]:
-        """Return the distributions of installed plugins by the top-level module of their code."""
+        """Return the distributions of installed plugins by top-level module, to tell whose code blocks the loop."""
         installed = (one for one in self.registered.values() if one.distribution != BUILT_IN)
         factories = ((getattr(one.spec, "factory", None), one.distribution) for one in installed)
         return {getattr(factory, "__module__", "").partition(".")[0]: name for factory, name in factories}
 
     def is_own(self, spec: PluginSpec) -> bool:
-        """Return whether a descriptor, perhaps of an instance, is of one of the sidecar's own plugins."""
+        """Return whether a descriptor, also one of an instance, belongs to a built-in plugin."""
         found = self.registered.get((spec.kind, spec.name))
         return found is not None and found.distribution == BUILT_IN
 
@@ -101,7 +103,7 @@ class PluginHost(Struct, frozen=True):
         return tuple(sorted(name for of_kind, name in self.registered if of_kind is kind))
 
     def plugin_of(self, spec: PluginSpec) -> str:
-        """Return the name of the plugin that a descriptor, perhaps of an instance, is of."""
+        """Return the name of the plugin that a descriptor, also one of an instance, belongs to."""
         found = self.registered.get((spec.kind, spec.name))
         return (found.plugin if found else "") or spec.name
 
@@ -132,6 +134,7 @@ class PluginHost(Struct, frozen=True):
         Args:
             chosen: what the settings and definitions use, as (kind, name).
         """
+        # The plugin of a chosen instance counts as chosen, too.
         of_chosen = [(kind, one.plugin) for (kind, name), one in self.registered.items() if (kind, name) in chosen]
         used = frozenset(chosen).union(of_chosen)
         loaded = [
@@ -164,6 +167,7 @@ def load_plugins(
         PluginProblem: a selected plugin is missing, broken or incompatible, or two descriptors share a name.
     """
     none_wanted = offers is None and not selection.enabled  # then the metadata of everything installed need not be read
+    # The same way as the survey, so that `sidecar plugins list` reports exactly what would stop the start.
     host = survey_plugins(built_ins, selection, () if none_wanted else offers)
     for _, problem in host.failed:
         raise problem
@@ -188,11 +192,13 @@ def survey_plugins(
         specs = _built_in(plugin, label)
         _add(registered, [Registered(spec, BUILT_IN, "", f"built-in {label}") for spec in specs])
     failed: list[tuple[PluginOffer, PluginProblem]] = []
+    # One after the other, each added as a whole: the rest of the list stays usable after a broken plugin.
     for offer in selected:
         try:
             _add(registered, _load_one(offer))
         except PluginProblem as problem:
             failed.append((offer, problem))
+    # These are only named: importing one would run code that no setting has allowed.
     not_selected = tuple(offer for offer in found if offer not in selected)
     return PluginHost(MappingProxyType(registered), not_selected, tuple(failed))
 
@@ -242,6 +248,7 @@ def _add(registered: dict[tuple[PluginKind, str], Registered], new: Sequence[Reg
                 remedy="enable one of them only, or rename one",
             )
         adding[key] = one
+    # Only after the whole loop, so that a clash in the last descriptor leaves none of the plugin behind.
     registered.update(adding)
 
 

@@ -16,39 +16,40 @@ class EpisodeMemory(Protocol):
     """Stores episodes. Methods may be called concurrently; an unknown episode is empty and not an error."""
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
-        """Keep a turn after all others of its episode, and return how much the episode is now.
+        """Append a turn to its episode, and return the new size of the episode.
 
-        Once it returns, every read finds the turn. A turn whose `turn_id` the episode has already changes nothing,
-        whatever its contents.
+        After the return every read finds the turn. A turn with a `turn_id` that the episode already has changes
+        nothing, even if its contents differ: the sidecar repeats a call whose answer was lost.
 
         Raises:
-            InlineComponent: an assistant's body holds component data (`check_bodies`); nothing is kept then.
+            InlineComponent: an assistant's body holds component data (`check_bodies`). The turn is not stored.
         """
 
     async def read(self, episode: EpisodeKey, most_turns: int) -> EpisodeContents:
-        """Return the summary and the newest turns, unaltered and oldest first, those under the summary too.
+        """Return the summary and the newest turns, unaltered, oldest first, including turns that it summarises.
 
         Args:
-            episode: of this principal only.
-            most_turns: how many at most; at least 1.
+            episode: the key, which includes the principal. Turns of another principal are never returned.
+            most_turns: the maximum number of turns; at least 1.
         """
 
     async def own_turns(self, episode: EpisodeKey, slot: Slot, most: int) -> Sequence[OwnTurn]:
-        """Return the newest `most` answers of one sub-agent in one episode, oldest first, and of no other sub-agent.
+        """Return the newest `most` answers of one sub-agent in one episode, oldest first.
 
-        Compaction leaves them as they are.
+        Compaction does not shorten them.
         """
 
     async def size(self, episode: EpisodeKey) -> EpisodeSize:
-        """Return how much a model would be given of the episode: `size_of` of all that is kept."""
+        """Return how much of the episode a model would be given: `size_of` of everything that is stored."""
 
     async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
-        """Replace the rolling summary by the next one, in one step, and return how much the episode is now.
+        """Replace the rolling summary by the next one, atomically, and return the new size of the episode.
 
-        No turn is altered or dropped.
+        No turn is altered or removed.
 
         Raises:
-            SummaryOutdated: `summary.revision` is not one more than the present one's (0 without a summary).
+            SummaryOutdated: `summary.revision` is not the present revision plus one (0 without a summary): another
+                client has written a summary meanwhile.
         """
 
     async def close(self) -> None:
@@ -60,7 +61,7 @@ class UserEraser(Protocol):
     """An optional interface of an episode memory, so that `sidecar erase` also reaches the conversations."""
 
     async def erase(self, principal: Principal) -> int:
-        """Remove every episode of a user, summaries included, and return how many; nothing of them is left in files."""
+        """Remove every episode of a user, with its summary, also from files on disk; return the number of episodes."""
 
 
 __all__: Sequence[str] = ("EpisodeMemory", "UserEraser")

@@ -1,4 +1,4 @@
-"""Problems of a plugin that stop the start, and their messages."""
+"""The error for a plugin that cannot be used, with a message for the operator, and the boundary around plugin code."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -16,9 +16,9 @@ class PluginProblem(Exception):
     For the operator's terminal: `sidecar serve` prints it and exits with `EX_CONFIG`.
 
     Args:
-        what: went wrong.
+        what: the problem.
         where: entry point, distribution, or setting.
-        remedy: what to do about it.
+        remedy: the next action of the operator.
     """
 
     def __init__(self, what: str, *, where: str, remedy: str) -> None:
@@ -33,7 +33,10 @@ class Incompatible(PluginProblem):
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user pressed Ctrl-C in a command that continues after a broken plugin. Plugins raise its base class."""
+    """The user pressed Ctrl-C in a command that continues after a broken plugin.
+
+    The command's signal handler raises it. It has a class of its own, because a plugin could raise `KeyboardInterrupt`.
+    """
 
 
 def guarded(work: Callable[[], Any], *, doing: str, where: str, remedy: str) -> Any:

@@ -1,8 +1,8 @@
 """The interfaces of the objects that plugins provide: runners, connectors, flag backends.
 
-pluggy hooks only *register* descriptors (`hookspecs.py`). During a turn the sidecar calls these protocols, with a
-deadline around each call. An exception of such an object is caught at its boundary: it fails its own call and nothing
-else. In-process plugins are trusted; these contracts protect against mistakes, not against malice.
+The hooks of `hookspecs.py` only register descriptors. During a turn the sidecar calls these protocols, each call with a
+deadline. An exception of a plugin fails only the call in which it was raised. Plugins run in the sidecar's process and
+are trusted: these contracts protect against mistakes, not against malice.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -25,12 +25,12 @@ from sidecar.policy.flags import FlagBackend, FlagWriter, NamedFlagBackend
 
 
 class InheritedContext(msgspec.Struct, frozen=True):
-    """The context that a sub-agent inherits; limited in size, by reference where it could grow.
+    """The context that a sub-agent inherits from its turn; limited in size.
 
     Source: PC2-FR-5, TN-13, PC2-D-14.
 
     Attributes:
-        locale, location: None means explicitly unknown.
+        locale, location: None: the client has said that it does not know it.
         prior_context: the orchestrator's summary; empty when there is none.
         task_prompt: the user's message of this turn, if the client gave it.
     """
@@ -56,15 +56,15 @@ class RunRequest(msgspec.Struct, frozen=True):
     """One attempt of one child.
 
     Attributes:
-        attempt: 1 for the first.
-        card: the definition as bound; a runner that keeps definitions looks at `card.digest` only.
+        attempt: number of the attempt, from 1.
+        card: the definition at the turn's begin; a runner with definitions of its own compares `card.digest` only.
         arguments_json: what the model put into the tool call, checked against the card's schema.
-        contract_json: the delegation contract with SX's field names.
+        contract_json: the delegation contract: limits and retries of this call.
         grant: bearer token for the tool gateway; valid for this attempt only.
         timeout: time left for this attempt when `run` was called.
         trace_headers: W3C trace context to pass on.
-        delegates: the sub-agents that it may delegate to, in surface order; empty unless its contract allows it.
-        continuation: what an earlier child asked back, its state, and the answer; None: the run begins new work.
+        delegates: the sub-agents that this one may call as tools, in order.
+        continuation: question and state of an earlier child, and the answer; None: the run begins new work.
     """
 
     child_id: ChildId
@@ -108,7 +108,7 @@ class UsageReported(msgspec.Struct, frozen=True):
     """Tokens used by the attempt so far (running totals, not differences).
 
     Attributes:
-        cached_input_tokens: of the input tokens, those that the provider read from its cache; None: it does not say.
+        cached_input_tokens: the input tokens that the provider read from its cache; None: the provider did not say.
     """
 
     input_tokens: int
@@ -117,11 +117,11 @@ class UsageReported(msgspec.Struct, frozen=True):
 
 
 class RunFinished(msgspec.Struct, frozen=True):
-    """The attempt came to its end. Nothing after it counts.
+    """The attempt has ended. Later events are ignored.
 
     Attributes:
-        data_unavailable: the sub-agent says that it had to answer without the data it needed (axis 2).
-        asked: what it asks back; the call is suspended then.
+        data_unavailable: the sub-agent reports that it had to answer without the data it needed (axis 2).
+        asked: a question to the user or orchestrator; the call is suspended until it is answered.
     """
 
     data_unavailable: bool = False
@@ -132,15 +132,14 @@ RunnerEvent = StatusReported | ComponentMade | NarrationPart | UsageReported | R
 
 
 class RunnerError(Exception):
-    """The attempt failed (axis 1).
+    """The attempt failed (axis 1). The circuit breaker counts it if `unreachable` or `connection_lost` is set.
 
     Args:
-        detail: for the operator's timeline; never shown to a model or user.
+        detail: for operators; never shown to a model or user.
         transient: whether another attempt may succeed; only then the contract's retries are used.
-        unreachable: the host could not be reached at all.
-        connection_lost: the connection broke after the host had reported something, or nothing came in time. Either of
-            the two is a transport fault, which the breaker counts; an error of the sub-agent is neither.
-        fault: where a transport fault happened; None: at the runner's target.
+        unreachable: the host could not be reached.
+        connection_lost: the connection broke after a report of the host, or no report came in time.
+        fault: where the connection failed; None: at the runner's target.
     """
 
     def __init__(
@@ -163,13 +162,13 @@ class RunnerError(Exception):
 class Runner(Protocol):
     """Executes sub-agents.
 
-    `run` yields events until `RunFinished`, raises `RunnerError`, or is cancelled. It must end soon after it is
-    cancelled; otherwise it is abandoned, and its later events are discarded.
+    `run` yields events until `RunFinished`, raises `RunnerError`, or is cancelled. If it has not ended soon after it is
+    cancelled, the sidecar stops waiting for it and discards its later events.
     """
 
     @property
     def target(self) -> str:
-        """Names what fails together, e.g. the host's address; a breaker counts each slot of it for itself."""
+        """The host, e.g. by its address. There is a circuit breaker for each pair of target and slot."""
 
     def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
         """Execute one attempt."""
@@ -182,14 +181,14 @@ class EnricherCall(msgspec.Struct, frozen=True):
     """One request to a data service on the user's behalf. Source: PC2-FR-11, REQUIREMENTS 6.5.
 
     Attributes:
-        principal: filled in by the gateway, never by the child.
-        nonce: to be echoed in the envelope; None if the service does not do that.
+        principal: the user's id, filled in by the gateway, never by the sub-agent.
+        nonce: random text that the service must repeat in its envelope; None: the service does not do that.
         timeout: for the whole exchange.
         trace_headers: W3C trace context to pass on.
-        idempotency_key: to be passed on; the same for each repetition of the call. None: a read.
-        repeatable: the connector may send the request a second time on its own; never so for an effect.
-        answer: of the user, to what `EnricherAsks` asked in this call before.
-        user_token: for connectors with `needs_user_token`; None: this process does not have it, or for any other one.
+        idempotency_key: to be passed on; the same for each repetition of the call. None: the call only reads.
+        repeatable: whether the connector may send the request twice; false if the call changes something.
+        answer: the user's answer to an earlier `EnricherAsks` of this call.
+        user_token: for connectors with `needs_user_token`; None for others, or if this process does not have it.
     """
 
     tool_id: ToolId
@@ -208,10 +207,10 @@ class EnricherCall(msgspec.Struct, frozen=True):
 
 
 class EnricherAnswer(msgspec.Struct, frozen=True):
-    """The envelope as it came, unopened: nothing may read it before the principal check.
+    """The envelope as received: nothing may parse it before the gateway has compared its principal.
 
     Attributes:
-        form: what the bytes are; a connector that speaks neither form writes JSON.
+        form: the encoding of `body`; a connector whose service has neither encoding writes JSON.
     """
 
     body: bytes
@@ -224,7 +223,7 @@ class EnricherAnswer(msgspec.Struct, frozen=True):
 
 @unique
 class RefusalKind(StrEnum):
-    """Why there is no envelope. The last two: the connector exchanges the user's token, and there is none."""
+    """Why there is no envelope. `USER_TOKEN_GONE`, `EXCHANGE_FAILED`: the user's token is missing, or not accepted."""
 
     MISSING_PRINCIPAL = "missing_principal"
     """The service answered 400 missing_principal. Source: PC2-D-32."""
@@ -243,8 +242,8 @@ class EnricherRefused:
     """The service gave no envelope.
 
     Attributes:
-        fault: where the way to the service broke, for log and timeline; None: the kind says it all. Not compared.
-        sent: False only if the connector knows that nothing has reached the service: only then an effect is repeated.
+        fault: where the connection failed, for logs; None: `kind` says everything. Not compared by `==`.
+        sent: False: the service has surely received nothing. Only then a call that changes something is repeated.
     """
 
     kind: RefusalKind
@@ -256,10 +255,10 @@ EnricherReply = EnricherAnswer | EnricherRefused | EnricherAsks
 
 
 class Connector(Protocol):
-    """Carries one request to a data service and brings the raw envelope back. Never retries, never opens the body."""
+    """Carries a request to a data service and returns the raw envelope. Never parses the body."""
 
     async def enrich(self, call: EnricherCall) -> EnricherReply:
-        """Send `call`; whatever goes wrong comes back as `EnricherRefused`."""
+        """Send `call`. Every failure is returned as `EnricherRefused`, none is raised."""
 
     async def close(self) -> None:
         """Release connections. Called once, at shutdown."""

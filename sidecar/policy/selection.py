@@ -1,4 +1,4 @@
-"""Selects plugins by name: the platform's default, and differences for each vertical. Source: DESIGN section 9."""
+"""Selects plugins by name: a default for the platform, and what a vertical overrides. Source: DESIGN section 9."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -50,7 +50,7 @@ class PolicyNames(Struct, frozen=True):
 PLATFORM_DEFAULT = PolicyNames(
     flags="memory", runner="grpc", connector="rest", memory="in_process", gates={}, lifecycle=(PLATFORM,)
 )
-"""The selection if `[policy.default]` is empty. The sidecar includes no gate client, so every gate holds."""
+"""The selection if `[policy.default]` is empty. No gate client is selected, so no step that needs a gate is taken."""
 
 
 class PolicySettings(Struct, frozen=True):
@@ -69,8 +69,8 @@ class VerticalPlugins(Struct, frozen=True):
     """The descriptors that serve one vertical.
 
     Attributes:
-        gates: by gate, or `*`. A gate without an entry has no client, and holds.
-        lifecycle: without the platform's own rules, which are asked first.
+        gates: by gate, or `*`. A step that needs a gate without an entry is not taken.
+        lifecycle: without the platform's own rules, which are always asked, and first.
     """
 
     flags: FlagBackendSpec
@@ -107,11 +107,19 @@ class PolicyMap(Struct, frozen=True):
         return self.default if vertical is None else self.verticals.get(vertical, self.default)
 
     def runner(self, vertical: Vertical | None, named: str | None, where: str) -> RunnerSpec:
-        """Return the runner a definition names, else its vertical's. Raises `PluginProblem`, which says `where`."""
+        """Return the runner that a definition names, else its vertical's.
+
+        Raises:
+            PluginProblem: there is no such runner; its message contains `where`.
+        """
         return self.of(vertical).runner if named is None else self.host.spec(RunnerSpec, named, where)
 
     def connector(self, vertical: Vertical | None, named: str | None, where: str) -> ConnectorSpec:
-        """Return the connector a tool names, else its vertical's. Raises `PluginProblem`, which says `where`."""
+        """Return the connector that a tool names, else its vertical's.
+
+        Raises:
+            PluginProblem: there is no such connector; its message contains `where`.
+        """
         return self.of(vertical).connector if named is None else self.host.spec(ConnectorSpec, named, where)
 
     @property
@@ -122,6 +130,7 @@ class PolicyMap(Struct, frozen=True):
     @property
     def flag_backends(self) -> tuple[FlagBackendSpec, ...]:
         """Every flag backend in use, each once: the default, then by name."""
+        # By name, because verticals share a backend: two objects for one name would fetch the same flags twice.
         used = {each.flags.name: each.flags for each in (self.default, *self.verticals.values())}
         return tuple(used[name] for name in self.flag_routes.backends)
 
@@ -140,7 +149,7 @@ class PolicyMap(Struct, frozen=True):
 
 
 def resolve_policy(settings: PolicySettings, host: PluginHost) -> PolicyMap:
-    """Look every name of the `[policy]` section and of `audit.sinks` up.
+    """Find the descriptor of each name in the `[policy]` section and in `audit.sinks`.
 
     Raises:
         PluginProblem: a name that no loaded plugin offers; says which setting, and lists the choices.
@@ -158,6 +167,8 @@ def resolve_policy(settings: PolicySettings, host: PluginHost) -> PolicyMap:
 
 def _resolved(full: PolicyNames, where: str, host: PluginHost) -> VerticalPlugins:
     gates = _by_gate(full.gates)
+    # The platform's rules are asked by the rollout itself. If they could be left out here, a setting could switch them
+    # off.
     own = [name for name in dict.fromkeys(full.lifecycle or ()) if name != PLATFORM]
     return VerticalPlugins(
         flags=_spec(host, FlagBackendSpec, full.flags, f"{where}.flags"),
@@ -174,6 +185,8 @@ def _filled(names: PolicyNames, otherwise: PolicyNames) -> PolicyNames:
     said = asdict(names)
     full = {name: getattr(otherwise, name) if value is None else value for name, value in said.items()}
     own = _by_gate(names.gates)
+    # A vertical's `*` replaces the whole default; otherwise a gate of the default would win over the vertical's own
+    # `*`.
     inherited = {} if ANY_GATE in own else _by_gate(otherwise.gates)
     return PolicyNames(**{**full, "gates": {**inherited, **own}})
 

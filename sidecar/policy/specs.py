@@ -1,7 +1,7 @@
-"""Descriptors: what a plugin registers, one dataclass for each kind of plugin.
+"""Descriptors: what a plugin registers, one class for each kind of plugin.
 
-A spec only describes, and holds a factory. Nothing is connected, read or started before the sidecar selects it by
-name and calls the factory.
+A descriptor has a name, a summary and a factory. Nothing is connected, read or started until the settings select the
+descriptor by its name and the sidecar calls the factory.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,11 +38,12 @@ class PluginSpec(Struct, frozen=True, kw_only=True):
     """The common fields of all descriptors.
 
     Attributes:
-        name: by which settings choose it; lower-case letters, digits, `-` and `_`, at most 60 characters.
+        name: the name by which settings choose the plugin; lower-case letters, digits, `-` and `_`, at most 60
+            characters.
         contract: kind and major version, e.g. `flag-backend/1`.
         summary: one line for `sidecar plugins list`.
-        config_schema: JSON schema of its settings; an object schema that refuses what it does not know.
-        capabilities: optional abilities, as its conformance suite names them.
+        config_schema: JSON schema of its settings: an object schema that refuses unknown keys.
+        capabilities: optional abilities, by their names in the conformance suite of this kind of plugin.
     """
 
     kind: ClassVar[PluginKind]
@@ -67,8 +68,9 @@ class RunnerConfig(Struct, frozen=True):
 
     Attributes:
         settings: the runner's own, checked against `config_schema`.
-        target: what the definition gives to find the host, e.g. `unix:/run/shop.sock`; None: the runner's default.
-        gateway_address: where the sub-agent's callbacks reach the tool gateway; empty if it is in this process.
+        target: the runner host's address in the definition or the settings, e.g. `unix:/run/shop.sock`; None: the
+            runner's default.
+        gateway_address: the address at which sub-agents call the tool gateway; empty if they run in this process.
     """
 
     settings: Mapping[str, Any]
@@ -88,12 +90,13 @@ class ConnectorSpec(PluginSpec, frozen=True, kw_only=True):
     """Describes a connector; the factory gets the settings, checked against `config_schema`.
 
     Attributes:
-        warm_up: does what would hold up the event loop in the factory, such as importing a library; gets the settings,
-            unchecked, in another thread, before a sub-agent needs the connector. What it raises is ignored: the factory
-            will say it. None: there is nothing of the kind. Of an installed plugin it is not called, since the factory
-            runs in a thread of its own.
-        needs_user_token: says of the settings, unchecked, whether the connector needs the tokens of users, which are
-            kept only then. Such a connector has a true attribute of that name. None: it never does.
+        warm_up: does slow work of the factory beforehand, such as importing a library, so that the factory does not
+            block the event loop. It is called with the unchecked settings, in another thread, before a sub-agent needs
+            the connector. Its exceptions are ignored, because the factory will raise them again. None: the factory is
+            fast. It is not called for an installed plugin, whose factory runs in a thread of its own.
+        needs_user_token: returns, for the unchecked settings, whether the connector needs the tokens of users; the
+            sidecar keeps the tokens only then. Such a connector also has a true attribute of that name. None: it never
+            needs them.
     """
 
     kind: ClassVar[PluginKind] = PluginKind.CONNECTOR

@@ -1,4 +1,4 @@
-"""Decides which targets are on this machine, which addresses are valid, and which group of hosts a sub-agent has."""
+"""Rules about addresses: which are on this machine, which URLs are allowed, which runner hosts serve a sub-agent."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -12,17 +12,17 @@ ADDRESS_SCHEMES: Final = ("dns:", "ipv4:", "ipv6:")
 
 
 class HostGroups(Struct, frozen=True):
-    """The groups of runner hosts that act for sub-agents. A slot's entry overrides that of its vertical.
+    """Which group of runner hosts serves which sub-agents. A slot's entry overrides that of its vertical.
 
     Attributes:
-        slots, verticals: the group's name by slot and by vertical.
+        slots, verticals: name of the group, by slot and by vertical.
     """
 
     slots: Mapping[str, str] = field(default_factory=dict)
     verticals: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, slot: str, vertical: str) -> str:
-        """Return the name of a sub-agent's group; empty: it has none."""
+        """Return the name of the sub-agent's group, or an empty text."""
         return self.slots.get(slot) or self.verticals.get(vertical, "")
 
 
@@ -35,6 +35,7 @@ def is_local(target: str) -> bool:
 
 def is_this_machine(host: str) -> bool:
     """Return whether a host, without port or brackets, is `localhost` or a loopback address."""
+    # Other names are not resolved: the answer could change after the check, and a lookup would block the event loop.
     if host == "localhost":
         return True
     try:
@@ -53,11 +54,13 @@ def problem_with_url(url: str, risk: str, *, query: bool = False) -> str | None:
     """
     try:
         parts = urlsplit(url)
+        # `port` is read for its `ValueError`: `urlsplit` itself accepts a port that is no number.
         host, _port = parts.hostname or "", parts.port
     except ValueError:
         return "is not a URL"
     if parts.scheme not in {"http", "https"} or not host:
         return "must begin with http:// or https:// and name a host"
+    # A URL is shown in logs and in errors of clients. Passwords have settings of their own, which are hidden.
     if parts.username is not None or parts.password is not None or parts.fragment or (parts.query and not query):
         return f"must hold no user name, password{' or' if query else ', query or'} fragment"
     if parts.scheme == "http" and not is_this_machine(host):

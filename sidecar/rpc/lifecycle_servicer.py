@@ -13,6 +13,7 @@ from sidecar.core.errors import InternalError, Overloaded, RequestIdReused, Revi
 from sidecar.operations.ports import Clock
 from sidecar.operations.process.rollout_assembly import RolloutOperations
 from sidecar.operations.rollout import requests
+from sidecar.operations.turn.state.trace_context import trace_of
 from sidecar.rpc.handler_guard import ServingRules
 from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.operators import OperatorReports
@@ -184,7 +185,9 @@ class LifecycleServicer:
         async def handle(message: Any, call: Call) -> Any:
             # From the verified token, never from the message: the audit must name the real operator.
             who = {"actor_key": call.caller.key, "actor_role": call.caller.role or ""}
-            asked = msgspec.structs.replace(translate(message), **who)
+            # With the step on record, an operator can go from an audit row to the trace of the request.
+            trace = trace_of(call.metadata).traceparent
+            asked = msgspec.structs.replace(translate(message), **who, traceparent=trace)
             try:
                 answer = await self._operations.step(asked, call.subject)
             # Refused before the rules of the step ran, so the step itself has recorded nothing: the audit must have it.

@@ -1,4 +1,4 @@
-"""The `[dispatch]` section."""
+"""The `[dispatch]` section: how the sub-agents of one model response are executed, with limits and retries."""
 
 from datetime import timedelta
 from typing import Final
@@ -39,13 +39,14 @@ class AdmissionSettings(Section):
     ended_turns: int = setting(
         500,
         ge=0,
-        description="Number of ended turns whose dispatches can be resumed from memory. Of four times as many "
-        "the end is kept.",
+        description="Number of ended turns whose dispatches can be resumed from memory. For four times as many turns "
+        "only the fact that they ended is kept.",
     )
     ended_turn_bytes: int = setting(
         64 * MIB,
         ge=0,
-        description="Memory for the answers and requests of these turns. Beyond it the oldest lose them.",
+        description="Maximum memory for the answers and requests of these turns, in bytes. Beyond it those of the "
+        "oldest turns are removed.",
     )
 
 
@@ -103,22 +104,27 @@ class CostSettings(Section):
     """Budgets in US dollars. Without them nothing is refused for its cost."""
 
     per_turn_usd: float | None = setting(
-        None, gt=0, description="What the sub-agents of a turn may have cost before no other one is started in it."
+        None, gt=0, description="Cost of a turn's sub-agents above which no further one is started in that turn."
     )
     per_principal_and_day_usd: float | None = setting(
-        None, gt=0, description="The same for all turns that a user began on one day, in UTC, at any replica."
+        None,
+        gt=0,
+        description="The same limit for all turns that a user began on one day (UTC), at all replicas together.",
     )
 
 
 class DispatchSettings(Section):
     """Execution of the calls of one model response."""
 
+    # No default: how many models may run at once for one user is a decision about money and capacity of the operator.
     fan_out_cap: int = setting(
         ge=1,
         le=10,
         description="Fan-out cap: the maximum number of sub-agents of a turn that run or wait to run. Required, without a default.",
     )
     max_dispatches_per_turn: int = setting(10, ge=1, description="Maximum number of dispatches in one turn.")
+    # Together with `delivery_margin` less than `server.drain_grace`, which `Settings` checks: a stop must outlast a
+    # dispatch.
     join_timeout: Duration = setting(
         100 * SECOND, gt=NOTHING, description="Maximum duration of a dispatch, regardless of its client's deadline."
     )

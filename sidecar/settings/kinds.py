@@ -1,4 +1,4 @@
-"""Parses a setting's value by its annotation; a problem names its place and never shows the value."""
+"""Parses a setting's value by its annotation. A problem contains the setting's path and never the value."""
 
 import math
 import re
@@ -12,6 +12,7 @@ NOT_READ: Final = object()
 """Marks a value that could not be read."""
 INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
 DIGITS_AT_MOST: Final = 100
+"""The time of `int()` grows with the square of the number of digits."""
 YES: Final = frozenset({"true", "1", "yes", "on"})
 NO: Final = frozenset({"false", "0", "no", "off"})
 
@@ -83,10 +84,13 @@ def read_value(kind: Any, configured: Any, path: tuple[str, ...], problems: list
     """
     origin = get_origin(kind)
     if origin is Union or origin is UnionType:
+        # Chosen before the value is read, so that its problem is about one kind: "must be a number", not "is no number,
+        # nor ...".
         kind = _meant(get_args(kind), configured)
         origin = get_origin(kind)
     if kind is Any or (kind is NoneType and configured is None):
         return configured
+    # Not `issubclass(kind, Section)`: the module of `Section` imports this one.
     if hasattr(kind, "SETTINGS"):
         return kind.read(configured, path, problems)
     if origin in (dict, list, tuple):
@@ -116,6 +120,7 @@ def _read_all(kind: Any, configured: Any, path: tuple[str, ...], problems: list[
             problems.append(Problem(path, ProblemKind.VALUE, "must be a table"))
             return NOT_READ
         inner = get_args(kind)[1]
+        # All entries are read even after a problem, because all problems are reported together.
         table = {str(name): read_value(inner, each, (*path, str(name)), problems) for name, each in configured.items()}
         return table if len(problems) == before else NOT_READ
     if not isinstance(configured, list | tuple):
@@ -193,6 +198,7 @@ def _path(configured: Any) -> Path:
 
 
 def _secret(configured: Any) -> Secret:
+    # Wrapped here, before anything else sees it: an error message or log line can then only show `Secret(hidden)`.
     return configured if isinstance(configured, Secret) else Secret(_text(configured))
 
 

@@ -59,6 +59,7 @@ def _of_wrong_length(limits: ValueConstraints, value: Sized) -> str | None:
 def _of_wrong_form(limits: ValueConstraints, value: Any) -> str | None:
     if limits.pattern is not None and not re.match(limits.pattern, value):
         return f"must match {limits.pattern}"
+    # After the pattern, so that a check can rely on the text's form.
     if limits.check is not None:
         try:
             limits.check(value)

@@ -41,6 +41,7 @@ def names_of(catalogue: Catalogue) -> Names:
 
 def unknown_names(settings: Settings, known: Names) -> Iterator[str]:
     """Yield one line for each name in the settings that is unknown and not listed in `definitions.expected`."""
+    # Settings may be deployed before the definitions that they name.
     announced = frozenset(settings.definitions.expected)
     yield from _unknown("targets.slots", "slot", settings.targets.slots, known.slots, announced)
     groups = settings.server.host_groups.items()
@@ -88,11 +89,12 @@ def invalid_targets(settings: Settings, catalogue: Catalogue) -> Iterator[str]:
 
 
 def without_target(settings: Settings, catalogue: Catalogue) -> Iterator[tuple[AgentDefinition, str]]:
-    """Yield each listed sub-agent whose runner, `grpc` or an instance, has no address of its host; and the remedy."""
+    """Yield each listed sub-agent whose runner, `grpc` or an instance, has no host's address, with the remedy."""
     listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
     instances, targets = _grpc_runners(settings), settings.targets
     for definition in (card.definition for card in catalogue.cards.values()):
         runner = _runner_of(definition, settings)
+        # A definition that no orchestrator lists is never called, so it needs no address.
         if definition.slot not in listed or runner not in instances:
             continue
         said = definition.runner.target, targets.slots.get(definition.slot), targets.verticals.get(definition.vertical)
@@ -107,7 +109,10 @@ def missing_targets(settings: Settings, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _grpc_runners(settings: Settings) -> Mapping[str, Mapping[str, Any]]:
-    """Return the settings of the runner `grpc` and of its instances, by name."""
+    """Return the settings of the runner `grpc` and of its instances, by name.
+
+    Other runners may need no target, or one of another form.
+    """
     return {GRPC: {}} | {name: each for name, each in settings.runners.items() if each.get(PLUGIN) == GRPC}
 
 

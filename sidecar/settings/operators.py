@@ -1,4 +1,4 @@
-"""The `[operators]` section."""
+"""The `[operators]` section, whose keys and issuers decide which role tokens count, and `[principals]`."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -40,6 +40,7 @@ class JwksSettings(Section):
     )
 
     def _check(self) -> None:
+        # With both, a revoked key that is still in the file would continue to count.
         if (self.jwks_file is None) == (self.jwks_url is None):
             raise ValueError("give either jwks_file or jwks_url, not both")
         if self.jwks_url is not None:
@@ -48,6 +49,7 @@ class JwksSettings(Section):
                 raise ValueError(
                     "jwks_url must be https, or http on loopback: an attacker who replaces the keys can sign any token"
                 )
+            # The URL is shown in logs, and a password in it would be, too.
             if not parts.hostname or parts.username is not None:
                 raise ValueError("jwks_url needs a host and must not contain a user")
         if self.max_key_age <= self.refresh:
@@ -68,7 +70,7 @@ class IssuerSettings(JwksSettings):
 
 
 class PrincipalsSettings(JwksSettings):
-    """An issuer whose tokens say for which user a turn is. With it, the consumer-agent's word is not enough."""
+    """An issuer of tokens that prove a turn's user. With it, the consumer-agent cannot merely assert the user."""
 
     principal_claim: str = setting("sub", min_length=1, description="Claim that becomes the principal, byte for byte.")
     leeway: Duration = setting(
@@ -125,7 +127,7 @@ class OperatorSettings(Section):
     )
     key: dict[str, OperatorKeySettings] = setting({}, description="Restricted keys, by a name for messages and logs.")
     issuer: IssuerSettings | None = setting(None, description="An OIDC issuer whose tokens count, too.")
-    streams: int = setting(64, ge=1, description="Most calls at a time on one connection of an operator.")
+    streams: int = setting(64, ge=1, description="Maximum number of concurrent calls on one connection of an operator.")
 
     @property
     def configured(self) -> bool:
@@ -133,5 +135,6 @@ class OperatorSettings(Section):
         return bool(self.keys or self.key or self.issuer)
 
     def _check(self) -> None:
+        # A token for the test deployment, signed with the same key, would otherwise be valid in production.
         if (self.keys or self.key) and not self.deployment:
             raise ValueError("deployment is empty; name it, so that no token of another deployment counts here")

@@ -18,7 +18,7 @@ from sidecar.settings.settings import Settings
 
 PREFIX: Final = "SIDECAR__"
 LARGEST_FILE: Final = 256 * 1024
-"""Bytes."""
+"""In bytes. The example file with every setting has about a tenth of it."""
 
 Path_ = tuple[str, ...]
 
@@ -40,6 +40,7 @@ def read_settings(file: Path | None, environ: Mapping[str, str]) -> Settings:
     variables: dict[Path_, str] = {}
     # Sorted, so that the problems are reported in the same order at each start.
     for name in sorted(name for name in environ if name.upper().startswith(PREFIX)):
+        # Two underscores separate the parts, because the names of settings contain single ones.
         path = tuple(name[len(PREFIX) :].lower().split("__"))
         problem = _claim(document, path, environ[name])
         if problem is None:
@@ -47,6 +48,8 @@ def read_settings(file: Path | None, environ: Mapping[str, str]) -> Settings:
         else:
             problems.append(f"{name}: {problem}")
     try:
+        # Although there may be problems already: the file's own problems are to be reported with those of the
+        # variables.
         settings = Settings(**document)
     except InvalidValues as wrong:
         raise SettingsProblem([*problems, *(_line(one, file, variables) for one in wrong.problems)]) from None
@@ -75,6 +78,7 @@ def _claim(document: dict[str, Any], path: Path_, text: str) -> str | None:
         kind, known = _below(kind, part)
         if known is not None:
             return f"no setting is called {'.'.join(path[: depth + 1])}{_hint(part, known)}"
+    # A list or table has no other notation in a variable. Texts are taken as they are, without JSON's quotes.
     if _is_structured(kind):
         try:
             value = from_json(text)

@@ -1,4 +1,4 @@
-"""The `[record]` section: where it is kept what sub-agents did."""
+"""The `[record]` section: the database that stores what sub-agents did."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -13,12 +13,12 @@ NOTHING: Final = timedelta(0)
 
 
 class SqliteRecordSettings(Section):
-    """The record in one file, of one sidecar."""
+    """The record of one sidecar, in an SQLite file."""
 
     path: Path = setting(
         Path("/var/lib/sidecar/record.sqlite"),
-        description="The database file, on a local disk. Its folder is made with mode 0700; `.lock` and `-wal` files "
-        "lie beside it.",
+        description="The database file, on a local disk. Its folder is created with mode 0700 and also holds files "
+        "that end in `.lock` and `-wal`.",
     )
 
 
@@ -30,24 +30,27 @@ class PostgresRecordSettings(Section):
         description="File with the address, `postgresql://user:password@host/database`, readable by its owner only.",
     )
     dsn: Secret | None = setting(
-        None, description="The address itself, meant for the variable SIDECAR__RECORD__POSTGRESQL__DSN. Never logged."
+        None, description="The address itself, for the variable SIDECAR__RECORD__POSTGRESQL__DSN. It is never logged."
     )
-    connect_timeout: Duration = setting(timedelta(seconds=2), gt=NOTHING, description="Longest wait for a connection.")
+    connect_timeout: Duration = setting(timedelta(seconds=2), gt=NOTHING, description="Maximum wait for a connection.")
     statement_timeout: Duration = setting(
-        timedelta(seconds=5), gt=NOTHING, description="Longest wait for an answer, here and in the server."
+        timedelta(seconds=5), gt=NOTHING, description="Maximum duration of a statement, also enforced by the server."
     )
     lease: Duration = setting(
         timedelta(seconds=15),
         ge=timedelta(seconds=1),
-        description="A sidecar that says nothing for so long is dead for the others, which go on with its dispatches.",
+        description="A sidecar that has not renewed its lease for this time counts as dead: the others take over its "
+        "dispatches.",
     )
 
 
 class RecordSettings(Section):
-    """Where every sub-agent's work is put on record."""
+    """The database that records what every sub-agent did."""
 
     database: Literal["sqlite", "postgresql", "memory"] = setting(
-        "sqlite", description="sqlite for one sidecar, postgresql for replicas; memory forgets everything at the stop."
+        "sqlite",
+        description="`sqlite` for one sidecar, `postgresql` for replicas. `memory` loses everything when the sidecar "
+        "stops.",
     )
     frames: bool = setting(
         True, description="Keep what sub-agents send, so that `sidecar replay` can send it through newer code."
@@ -56,10 +59,11 @@ class RecordSettings(Section):
     postgresql: PostgresRecordSettings = setting(
         PostgresRecordSettings(), description="The record in a PostgreSQL database."
     )
-    checkpoints: CheckpointSettings = setting(CheckpointSettings(), description="Where it is signed what was closed.")
-    retention: RetentionSettings = setting(RetentionSettings(), description="How long what is kept.")
+    checkpoints: CheckpointSettings = setting(CheckpointSettings(), description="Signed checkpoints of the record.")
+    retention: RetentionSettings = setting(RetentionSettings(), description="Retention of the record.")
 
     def _check(self) -> None:
+        # With both, it would not be obvious which database gets the record; with none, there is no address.
         configured = self.postgresql
         if self.database == "postgresql" and (configured.dsn is None) == (configured.dsn_file is None):
             raise ValueError("give `postgresql.dsn_file`, or `postgresql.dsn` by its variable; one of them")

@@ -1,4 +1,4 @@
-"""Generates an example file and a reference table from the settings."""
+"""Generates two documents from the settings: the example file and the reference page."""
 
 import json
 from collections.abc import Iterator
@@ -49,10 +49,10 @@ class Table:
 def example_toml() -> str:
     """Return a settings file that holds every setting: required ones set, all others commented out at their default."""
     lines = [
-        "# Every setting, at its default; made from the settings themselves by `python -m scripts.document_settings`.",
+        "# Every setting, at its default; generated from the code by `python -m scripts.document_settings`.",
         "# A variable overrides the file: SIDECAR__DISPATCH__FAN_OUT_CAP=3. Durations: 250ms, 90s, 15m, 1h30m, PT1.5S.",
-        "# Relative paths start where the process does; those of sockets begin with ./.",
-        "# Unknown keys, and variables that no setting claims, refuse the start.",
+        "# Relative paths are resolved against the working directory; a relative path of a socket begins with ./.",
+        "# An unknown key, or a variable without a setting, prevents the start.",
     ]
     for table in _tables(Settings, "", None):
         if table.path:
@@ -68,16 +68,16 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "`sidecar serve --config sidecar.toml` reads them once, at the start. A variable overrides the file: "
+        "`sidecar serve --config sidecar.toml` reads the settings once, at the start. A variable overrides the file: "
         "`SIDECAR__DISPATCH__FAN_OUT_CAP=3` sets `dispatch.fan_out_cap`; tables and lists are written as JSON. "
-        "Durations carry their unit: `250ms`, `90s`, `15m`, `1h30m`, or ISO 8601. Relative paths start where the "
-        "process does; those of sockets begin with `./`.",
+        "Durations have a unit: `250ms`, `90s`, `15m`, `1h30m`, or ISO 8601. Relative paths are resolved against the "
+        "working directory; a relative path of a socket begins with `./`.",
         "",
-        "An unknown key, and a `SIDECAR__*` variable that no setting claims, refuse the start (exit code 78); all "
-        "problems are listed at once. Secrets stand in files that only their owner may read, never in settings.",
+        "An unknown key, or a `SIDECAR__*` variable without a setting, prevents the start (exit code 78); all "
+        "problems are listed at once. Secrets are in files that only their owner may read, never in settings.",
         "",
-        "`examples/settings.example.toml` holds every setting at its default, `examples/sidecar.toml` is one to start "
-        "with. Both this page and the former are made by `python -m scripts.document_settings`.",
+        "`examples/settings.example.toml` has every setting at its default. `examples/sidecar.toml` is a short file to "
+        "start with. `python -m scripts.document_settings` generates this page and the example file.",
     ]
     for table in _tables(Settings, "", None):
         rows = list(table.fields())

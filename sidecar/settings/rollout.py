@@ -1,4 +1,4 @@
-"""The `[rollout]` section."""
+"""The `[rollout]` section: how operators bring sub-agents to users step by step."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,8 +27,8 @@ class RolloutSettings(Section):
         90,
         ge=1,
         le=3650,
-        description="Days from the begin of a decommission until nothing of the sub-agent may be left. One that has "
-        "begun keeps the end that it began with.",
+        description="Days from the begin of a decommission until nothing of the sub-agent may be left. A change does "
+        "not move the end of a decommission that has already begun.",
     )
     max_cohorts: int = setting(
         64,

@@ -47,13 +47,13 @@ class Setting:
 
 
 def setting(default: Any = NO_DEFAULT, *, description: str = "", **limits: Unpack[_ConfiguredValue]) -> Any:
-    """Describe the setting that is assigned to.
+    """Describe a setting; a section assigns the result to the setting's name.
 
     Args:
         default: the default value, which is not checked; without it, the setting is required.
         description: the text for the documentation.
-        limits: least value `ge`, a bound `gt` that it has to exceed, most `le`; lengths; the pattern of a text; and
-            `check`, which raises `ValueError` for what cannot be.
+        limits: minimum `ge`, exclusive minimum `gt`, maximum `le`; lengths; the pattern of a text; and `check`, which
+            raises `ValueError` for an invalid value.
     """
     return Setting(None, default, description, ValueConstraints(**limits))
 
@@ -101,7 +101,7 @@ class Section:
         Args:
             configured: a table; or a section of this kind, which is returned as it is.
             path: the path of the section in the settings.
-            problems: what is wrong is added here, in the order of the settings.
+            problems: receives the problems, in the order of the settings.
         """
         if isinstance(configured, cls):
             return configured

@@ -1,4 +1,4 @@
-"""The `[server]` section, and groups of runner hosts with users of their own."""
+"""The `[server]` section: listeners, the stop, and groups of runner hosts that run as other users."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -116,6 +116,8 @@ class ServerSettings(Section):
     def _check(self) -> None:
         if self.dispatch_socket == self.agents_socket:
             raise ValueError("dispatch_socket and agents_socket must differ: they admit different callers")
+        # Access to a socket is controlled by its directory's mode: two sockets in one directory would admit the same
+        # users.
         owners = {self.dispatch_socket.parent: "dispatch_socket", self.agents_socket.parent: "agents_socket"}
         taken: dict[tuple[str, str], str] = {}
         for name, group in self.host_groups.items():

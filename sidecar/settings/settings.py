@@ -1,4 +1,4 @@
-"""All settings of one process."""
+"""All settings of one process, and the rules between sections."""
 
 from typing import Any
 
@@ -83,5 +83,6 @@ class Settings(Section):
                 "server.drain_grace must be at least dispatch.join_timeout and dispatch.delivery_margin together, "
                 "so that no dispatch is cut off by a stop"
             )
+        # A listener without any key could only refuse, and the operator would look for the reason in the certificates.
         if self.tls.listeners.operators is not None and not self.operators.configured:
             raise ValueError("tls.listeners.operators needs `operators.keys`, `operators.key` or `operators.issuer`")

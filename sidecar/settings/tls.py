@@ -89,6 +89,8 @@ class TlsPeerSettings(Section):
         if wrong is not None:
             raise ValueError(wrong)
         hosts = bool(self.slots or self.verticals)
+        # A host without slots could use no grant, and slots of a peer that may not call have no effect. Both are
+        # mistakes.
         if ("agents" in self.may) is not hosts:
             what = "also needs `slots` or `verticals`" if not hosts else "is missing in `may`, but needed for `slots`"
             raise ValueError(f'"agents" {what}')
@@ -99,10 +101,10 @@ class TlsSettings(Section):
 
     ca_file: Path | None = setting(None, description="PEM file of the authorities whose client certificates count.")
     certificate_file: Path | None = setting(
-        None, description="PEM file of the server certificate, followed by the ones between it and the authority."
+        None, description="PEM file of the server certificate, followed by its intermediate certificates."
     )
     key_file: Path | None = setting(
-        None, description="PEM file of its key, not encrypted. Must not be readable for every user."
+        None, description="PEM file of the certificate's key, not encrypted. Must not be readable for every user."
     )
     connection_age: Duration = setting(
         timedelta(hours=1),
@@ -119,18 +121,21 @@ class TlsSettings(Section):
                 "ca_file, certificate_file and key_file are required for listeners: nothing is served over TCP without "
                 "mutual TLS"
             )
+        # An identity in two entries would have the rights of whichever is found first.
         owner: dict[str, str] = {}
         for name, peer in self.peers.items():
             for identity in peer.identities:
                 if owner.setdefault(identity, name) != name:
                     raise ValueError(f"peers.{name}.identities: {identity} is in peers.{owner[identity]}, too")
+        # A listener that refuses every caller is a forgotten entry, which would otherwise be noticed only by failing
+        # clients.
         for name in names:
             if not any(name in peer.may for peer in self.peers.values()):
                 raise ValueError(f"listeners.{name} would refuse every caller: no entry of [tls.peers] may call it")
 
 
 class ClientTlsSettings(Section):
-    """Certificates of connections that the sidecar opens, as a base of the settings of what opens them."""
+    """Certificates of connections that the sidecar opens: a base class for the settings of connectors and runners."""
 
     ca_file: str | None = setting(
         None,

@@ -17,7 +17,7 @@ ISO: Final = re.compile(
 )
 """Without years and months, whose length varies."""
 LONGEST_TEXT: Final = 100
-"""Characters."""
+"""In characters. A bound on the time of the regular expressions."""
 
 
 def duration(text: Any) -> timedelta:
@@ -27,6 +27,7 @@ def duration(text: Any) -> timedelta:
     if isinstance(text, str) and len(text) <= LONGEST_TEXT:
         parts = PART.findall(text)
         try:
+            # `findall` skips what does not match, so the parts must add up to the whole text.
             if parts and "".join(number + unit for number, unit in parts) == text:
                 return timedelta(milliseconds=sum(float(number) * MILLISECONDS[unit] for number, unit in parts))
             if iso := ISO.fullmatch(text):
@@ -51,6 +52,7 @@ def socket_path(text: Any) -> Path:
     paths, it is resolved against the working directory of the process.
     """
     path = str(text).removeprefix("unix:")
+    # With a message of its own, because the remedy is in another section.
     if re.search(r":\d+\Z", path):
         raise ValueError(
             "is a TCP address, which is served with mutual TLS only: put it into [tls.listeners], and give the path "

@@ -53,8 +53,8 @@ async def test_what_needs_attention_is_named() -> None:
     assert "attention: the record is slow: its last append took 1.2 s" in attention
 
 
-async def test_while_the_store_is_away_the_process_is_shown_and_the_exit_code_says_so() -> None:
-    """Kept: whether turns are taken. Missing: what is served; for programs, too."""
+async def test_while_the_store_is_away_the_view_of_the_replica_is_shown_marked_and_the_exit_code_says_so() -> None:
+    """Kept: whether turns are taken, and what it serves. Missing: replicas and last steps; for programs, too."""
     async with an_operated_sidecar() as bench:
         desk = Desk(bench)
         await bench.promoted(ramp=500)
@@ -63,8 +63,11 @@ async def test_while_the_store_is_away_the_process_is_shown_and_the_exit_code_sa
         same, answer = await desk.object(show_status)
 
     assert (code, same) == (3, 3)
-    assert "the served definitions cannot be read: " in out
-    assert (answer["problem"]["reason"], answer["rollouts"]) == ("STORE_UNAVAILABLE", None)
+    assert "the store is unavailable: the output is what this replica serves" in out
+    assert "live 5 % of users (mode experiment)" in out
+    assert "last step" not in out
+    assert (answer["problem"]["reason"], answer["replicas"]) == ("STORE_UNAVAILABLE", None)
+    assert answer["rollouts"]["replica_view"] is True
     assert answer["process"]["ready"] is True
 
 

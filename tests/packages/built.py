@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import BytesParser
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ def build_all(target: Path) -> Sequence[BuiltPackage]:
     return [BuiltPackage(folder, *build(folder, target)) for folder in package_folders()]
 
 
+@cache
 def project_in(folder: Path) -> Mapping[str, Any]:
     """Return the `project` table of a pyproject.toml."""
     project: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]

@@ -3,7 +3,8 @@
 import subprocess
 import sys
 import venv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -52,7 +53,8 @@ class Environment:
         return done.stdout
 
 
-def _of_pip() -> dict[str, str]:
+@cache
+def _of_pip() -> Mapping[str, str]:
     """Return where pip looks for packages, as the machine is set up."""
     said = subprocess.run([*PIP, "config", "list"], capture_output=True, text=True, check=True).stdout
     lines = [line.partition("=") for line in said.splitlines() if "=" in line]

@@ -1,5 +1,6 @@
 """Wheels and sdists: complete, without anything of this machine or of the tests, and installable together."""
 
+import json
 import re
 import subprocess
 import sys
@@ -26,9 +27,10 @@ COMMANDS: Final[Sequence[tuple[str, ...]]] = (
     ("sidecar", "--help"),
     ("sidecar", "eval", "--help"),
     ("sidecar", "mcp-pins", "--help"),
-    ("subagents-loadgen", "--help"),
-    ("python", "-m", "sidecar_runner_langchain", "--help"),
+    ("-m", "sidecar_runner_langchain", "--help"),
 )
+STARTED: Final = ("subagents-loadgen", "--help")
+"""The command that is started by itself: pip writes the first lines of all of them in the same way."""
 IMPORT_ALL: Final = """
 import importlib, json, sys
 from importlib.metadata import entry_points
@@ -39,6 +41,22 @@ for group in ("sidecar.plugins", "sidecar.commands", "console_scripts", "pytest1
         if point.module.partition(".")[0] in json.loads(sys.argv[1]):
             print(sys.modules[point.load().__module__].__file__ if point.attr else point.load().__file__)
 """
+RUN_ALL: Final = """
+import os, pathlib, runpy
+for command in json.loads(sys.argv[2]):
+    print("\\0", end="", flush=True)
+    if (child := os.fork()) == 0:
+        sys.argv = command
+        if command[0] == "-m":
+            sys.argv = command[1:]
+            runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(str(pathlib.Path(sys.executable).with_name(command[0])), run_name="__main__")
+        os._exit(1)  # each of them has to end by itself
+    if os.waitpid(child, 0)[1] != 0:
+        sys.exit(f"failed: {command}")
+"""
+"""Behind `IMPORT_ALL`: runs commands in copies of the process, so that none imports all of it again."""
 
 
 def name_of(folder: Path) -> str:
@@ -233,13 +251,13 @@ def test_all_wheels_together_in_an_empty_environment(built: Sequence[BuiltPackag
     environment.install("--no-index", "--no-deps", *(str(package.wheel) for package in built))
     modules = sorted(module for package in built for module in package.modules)
 
-    files = environment.run("python", "-W", "ignore", "-c", IMPORT_ALL, _json(modules)).split()
+    listed, *said = environment.run(
+        "python", "-W", "ignore", "-c", IMPORT_ALL + RUN_ALL, json.dumps(modules), json.dumps(COMMANDS)
+    ).split("\0")
 
+    files = listed.split()
     assert len(files) > len(modules)
     assert [file for file in files if not file.startswith(str(environment.site))] == []
-    for program, *arguments in COMMANDS:
-        assert "usage" in environment.run(program, *arguments).lower(), program
-
-
-def _json(names: Sequence[str]) -> str:
-    return "[" + ", ".join(f'"{name}"' for name in names) + "]"
+    for command, text in zip(COMMANDS, said, strict=True):
+        assert "usage" in text.lower(), command
+    assert "usage" in environment.run(*STARTED).lower()

@@ -1,18 +1,17 @@
 """Builds and runs the repository's image without a Docker engine: buildah in a chroot, on a base of the host's files.
 
-How packages are fetched is the host's business: its pip configuration and its certificates are handed in while
-building, and are not part of the image.
+How packages are fetched is the host's business: its pip does that, by the lock; building fetches nothing else.
 """
 
+import hashlib
 import json
 import os
 import platform
-import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,9 @@ from tests.support.debian_files import copy_debian
 from tests.support.named_skips import needs_root, needs_tool
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent.parent
+LOCK: Final = REPOSITORY / "requirements" / "image.txt"
+DEBIAN_PYTHON: Final = "/usr/bin/python3"
+"""What the image runs, too."""
 LONGEST: Final = 900.0
 """Seconds that one step of building may take: it fetches packages, from servers that may be slow."""
 
@@ -144,19 +146,40 @@ def needs_debian() -> None:
         pytest.skip(f"missing system: Debian (this is {system['ID']})")
 
 
-def build(tools: ContainerTools, base: str, name: str, pip_configuration: Path) -> None:
+def locked_wheels(kept: Path) -> Path:
+    """Return a folder with all wheels of the image's lock.
+
+    Where nothing has changed since they were fetched, they are there: to look through the pages of sixty packages for
+    the right files takes 25 s of a core.
+
+    Args:
+        kept: a folder that outlives the run.
+    """
+    asked = LOCK.read_bytes() + subprocess.check_output([DEBIAN_PYTHON, "--version"])
+    folder = kept / hashlib.sha256(asked).hexdigest()
+    if not folder.exists():
+        shutil.rmtree(kept)
+        fetched = kept / "fetched"
+        fetching = ["--python", DEBIAN_PYTHON, "download", "-q", "--require-hashes", "--only-binary", ":all:"]
+        _output([sys.executable, "-m", "pip", *fetching, "-r", str(LOCK), "-d", str(fetched)], LONGEST)
+        fetched.rename(folder)
+    return folder
+
+
+def build(tools: ContainerTools, base: str, name: str, wheels: Path) -> None:
     """Build the repository's Dockerfile on the image `base`.
 
     Args:
         tools: whose storage gets it.
         base: name of an image that has python.
         name: of the new image.
-        pip_configuration: a file to write the host's pip configuration into, for the time of building.
+        wheels: what its pip fetches from, instead of from an index.
     """
-    volumes = {pip_configuration: "/etc/pip.conf", **{path: str(path) for path in _host_pip(pip_configuration)}}
+    configuration = tools.storage / "pip.conf"
+    configuration.write_text("[global]\nno-index = true\nfind-links = /fetched\n", encoding="utf-8")
     tools.call(
         *("bud", "--isolation", "chroot", "--format", "docker", "--layers=false", "--build-arg", f"BASE={base}"),
-        *(f"--volume={outside}:{inside}:ro" for outside, inside in volumes.items()),
+        *(f"--volume={configuration}:/etc/pip.conf:ro", f"--volume={wheels}:/fetched:ro"),
         *("--tag", name, str(REPOSITORY)),
     )
 
@@ -172,27 +195,6 @@ def build_layer(tools: ContainerTools, folder: Path, name: str, arguments: Mappi
     """
     given = [f"--build-arg={argument}={value}" for argument, value in arguments.items()]
     tools.call("bud", "--isolation", "chroot", "--layers=false", *given, "--tag", name, str(folder))
-
-
-def _host_pip(target: Path) -> list[Path]:
-    """Write the host's pip configuration as one file; return the folders that it points to."""
-    lines = _output([sys.executable, "-m", "pip", "config", "list"], 60).splitlines()
-    settings = dict(sorted(_setting(line) for line in lines))
-    target.write_text("[global]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items()), encoding="utf-8")
-    return sorted(set(_folders(settings.values())))
-
-
-def _setting(line: str) -> tuple[str, str]:
-    name, _, value = line.partition("=")
-    return name.rpartition(".")[2], value.strip("'\"")
-
-
-def _folders(values: Iterable[str]) -> Iterator[Path]:
-    """Yield the folders that pip's settings name; of a local index the one above, because its files lie beside it."""
-    for scheme, name in (found for value in values for found in re.findall(r"(?<![\w:/])(file://)?(/\S+)", value)):
-        path = Path(name)
-        if path.exists():
-            yield path if path.is_dir() and not scheme else path.parent
 
 
 def _output(command: Sequence[str], seconds: float) -> str:

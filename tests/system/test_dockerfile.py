@@ -11,7 +11,16 @@ from typing import Final
 
 import pytest
 
-from tests.support.container_image import REPOSITORY, Container, ContainerTools, build, build_layer, needs_debian
+from scripts.build_packages import build as package_built
+from tests.support.container_image import (
+    REPOSITORY,
+    Container,
+    ContainerTools,
+    build,
+    build_layer,
+    locked_wheels,
+    needs_debian,
+)
 
 BASE: Final = "localhost/sidecar-test-base"
 IMAGE: Final = "localhost/sidecar-test"
@@ -37,13 +46,14 @@ pytestmark = pytest.mark.system
 
 
 @pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerTools]:
+def tools(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[ContainerTools]:
     """Buildah, with our image in its storage."""
     needs_debian()
+    assert pytestconfig.cache is not None
     tools = ContainerTools.usable(tmp_path_factory.mktemp("containers"))
     try:
         tools.debian_image(BASE)
-        build(tools, BASE, IMAGE, tmp_path_factory.mktemp("pip") / "pip.conf")
+        build(tools, BASE, IMAGE, locked_wheels(pytestconfig.cache.mkdir("image-wheels")))
         yield tools
     finally:
         tools.remove()
@@ -92,17 +102,9 @@ def test_a_layer_adds_the_plugins_of_a_vertical(tools: ContainerTools, tmp_path:
     shutil.copytree(REPOSITORY / "examples" / "plugin-image", tmp_path / "image")
     made = (sys.executable, "-m", "sidecar", "plugins", "new", "gate-client", "acme-gates", "--dir", str(tmp_path))
     subprocess.run(made, check=True, timeout=300)
-    wheel = (
-        "-m",
-        "pip",
-        "wheel",
-        "-q",
-        "--no-index",
-        "--no-build-isolation",
-        "--no-deps",
-        str(tmp_path / "acme-gates"),
-    )
-    subprocess.run([sys.executable, *wheel, "--wheel-dir", str(tmp_path / "image" / "wheels")], check=True, timeout=300)
+    wheels = tmp_path / "image" / "wheels"
+    wheels.mkdir()
+    shutil.copy(package_built(tmp_path / "acme-gates", tmp_path)[1], wheels)
 
     build_layer(tools, tmp_path / "image", LAYERED, {"SIDECAR": IMAGE, "PLUGINS": "acme-gates"})
 

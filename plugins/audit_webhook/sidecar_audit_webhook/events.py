@@ -54,6 +54,8 @@ def message_id_of(source: str, event_id: str) -> str:
 
 def body_of(entry: AuditEntry, source: str) -> bytes:
     """Return the body of a request."""
+    # CloudEvents' extension for distributed tracing.
+    trace = {"traceparent": entry.body.traceparent} if entry.body.traceparent else {}
     happened = entry.effective_at or entry.body.at
     return msgspec.json.encode(
         {
@@ -63,6 +65,7 @@ def body_of(entry: AuditEntry, source: str) -> bytes:
             "type": type_of(entry.fields),
             "subject": f"{entry.body.slot}/{entry.body.subagent_id}",
             "time": happened.isoformat(),
+            **trace,
             "datacontenttype": "application/json",
             "data": dict(entry.fields),
         }

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from plugins.audit_webhook.tests.receiver import FIRST, NOW, SECOND, SOURCE, received, secrets_file, settings_for
@@ -31,6 +32,16 @@ async def test_an_event_is_a_cloud_event_in_structured_mode(tmp_path: Path) -> N
     assert headers["webhook-timestamp"] == str(int(NOW))
     assert headers["webhook-id"].startswith("evt_")
     assert "." not in headers["webhook-id"]
+
+
+async def test_the_trace_of_a_step_is_the_extension_of_cloud_events_for_it(tmp_path: Path) -> None:
+    """`traceparent`, as the caller of the step sent it; no attribute where there was none."""
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    entry = an_event(1)
+    traced = msgspec.structs.replace(entry, body=msgspec.structs.replace(entry.body, traceparent=trace))
+    async with received(tmp_path) as (receiver, sink):
+        await sink.take([traced, an_event(2)])
+    assert [event.get("traceparent") for _, event in receiver.requests] == [trace, None]
 
 
 async def test_what_comes_again_has_its_id_and_other_deployments_have_others(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One process of `sidecar dev`, in its own process group; its output goes into a queue, line by line."""
+"""Runs one process of `sidecar dev`, in its own process group, and queues its output line by line."""
 
 import subprocess
 import threading
@@ -11,6 +11,7 @@ from typing import Final
 from sidecar.cli.dev.guardian import end
 
 GRACE: Final = 5.0
+"""Seconds that a process gets to end after SIGTERM; it is then killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Child:
         name: shown before its lines.
         command: what to run.
         log: the file for its complete output.
-        said: receives its lines, and its end.
+        said: the queue that receives its lines, and its end.
         guard: receives `+` with the process group when the process has started, and `-` when it has ended.
     """
 
@@ -53,8 +54,11 @@ class Child:
             stderr=subprocess.STDOUT,
             encoding="utf-8",
             errors="replace",
+            # Otherwise Ctrl-C in the terminal would reach the process directly, and it would end without the session's
+            # order.
             start_new_session=True,
         )
+        # At once: if this process is killed before it knows of the child, the child runs on.
         guard("+", self._process.pid)
         self._reader = threading.Thread(target=self._read, args=(said,), daemon=True)
         self._reader.start()
@@ -75,6 +79,7 @@ class Child:
                 log.write(line)
                 log.flush()
                 said.put(ChildOutput(self, line.rstrip("\n")))
+        # After the output has ended, so that the last lines come before the end.
         code = self._process.wait()
         self._guard("-", self._process.pid)
         said.put(ChildOutput(self, None, code))

@@ -1,4 +1,4 @@
-"""The command `dev`."""
+"""The command `sidecar dev`: its options, and the checks before it starts processes."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Runs all processes of a repository until a signal, and restarts the processes that a change concerns."""
+"""Runs all processes of a repository that `sidecar init` wrote, and restarts the processes that use changed files."""
 
 import signal
 import subprocess
@@ -88,6 +88,8 @@ class DevSession:
                     child.stopping = True
                 with self._guard_lock:
                     if process.stdin is not None:
+                        # The guardian, a separate process, kills the children when its input ends, whatever ended this
+                        # process.
                         process.stdin.close()
 
     def _guard(self, sign: str, group: int) -> None:
@@ -115,6 +117,7 @@ class DevSession:
                 status = path.stat()
             except OSError:  # removed meanwhile
                 continue
+            # By time and size: the files are few, and an editor changes both.
             marks[path] = (status.st_mtime_ns, status.st_size)
         return marks
 
@@ -133,6 +136,7 @@ class DevSession:
         scripts = {path for path in changed if path.parent == Path() and path.suffix == ".py"}
         names = {path.stem for path in scripts}
         asking = self._consumer is not None and self._consumer in scripts
+        # A script that no process is named for is imported by others; which ones is unknown, so all are restarted.
         library = names - set(wanted) - set(self._children) - {self._consumer.stem if self._consumer else "", "ask"}
         concerned = (set(wanted) - {SIDECAR}) if library else names & {*wanted, *self._children}
         if Path(SETTINGS) in changed or (self._ended(SIDECAR) and changed - scripts):

@@ -1,4 +1,4 @@
-"""Puts the timeline of each ended turn into a queue, and an event when the sidecar begins to answer."""
+"""Watches a sidecar in a thread: queues the timeline of each ended turn, and an event when the sidecar answers."""
 
 import threading
 from dataclasses import dataclass
@@ -13,7 +13,9 @@ from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2
 
 INTERVAL: Final = 0.3
+"""Seconds between two queries."""
 MOST: Final = 50
+"""Turns that one query reads; more do not begin in an interval during development."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class TurnWatch:
             if not answered:
                 self._found.put(Answers())
                 answered = True
+            # The list is newest first; timelines are shown in the order in which turns began.
             for row in reversed(rows):
                 ended = row.state == record_pb2.TURN_STATE_ENDED and utc(row.started_at) >= self._since
                 if ended and row.turn_id not in self._shown:

@@ -1,4 +1,4 @@
-"""`sidecar score` and `sidecar ramp-watchdog`, as typed. Heavy imports wait until a command runs."""
+"""Declares `sidecar score` and `sidecar ramp-watchdog` with their options. gRPC is imported only when one runs."""
 
 from enum import StrEnum, unique
 from typing import Annotated, Any, Final

@@ -1,6 +1,7 @@
-"""Serves `GET /metrics` of a command that keeps running, in a thread of its own.
+"""Serves `GET /metrics` for a command that keeps running, in a separate thread.
 
-The standard library suffices: Prometheus asks every few seconds. Imported only by commands that were told to serve.
+The HTTP server of the standard library is sufficient, because Prometheus asks every few seconds. Only commands with a
+metrics address import this module.
 """
 
 import socket
@@ -17,16 +18,16 @@ from sidecar.cli.subagent.client import CannotOperate, OperatorExit
 PATH: Final = "/metrics"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS: Final = 5.0
-"""For one request."""
+"""The longest time for one request, so that a silent client does not occupy a thread for ever."""
 IPV6: Final = 6
 
 
 class _Server(ThreadingTCPServer):
-    """The server; no `HTTPServer`, which looks up the name of its address.
+    """The server. Not `HTTPServer`, which looks up the name of its address and may wait for DNS.
 
     Args:
-        host: IP address.
-        port: 0: any free one.
+        host: an IP address.
+        port: the port; 0: any free one.
         text: returns the metrics; called in a thread for each request.
     """
 
@@ -47,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = SECONDS
 
     def do_GET(self) -> None:
-        """Answer with the metrics; there is nothing else."""
+        """Answer with the metrics, or with 404 for another path."""
         found = self.path.partition("?")[0] == PATH
         body = (self.server.text() if found else f"there is: {PATH}\n").encode()
         self.send_response(200 if found else 404)
@@ -57,15 +58,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Stay quiet: the output belongs to the command."""
+        """Print nothing: the output belongs to the command."""
 
 
 @contextmanager
 def serving_metrics(address: str, text: Callable[[], str]) -> Iterator[str]:
-    """Serve while the context is open; gives the address, with the port that was chosen for port 0.
+    """Serve while the context is open; yields the address, with the real port if port 0 was given.
 
     Raises:
-        CannotOperate: the address is none, or cannot be used.
+        CannotOperate: the text is not an address, or the address cannot be used.
     """
     host, _, port = address.rpartition(":")
     try:

@@ -1,7 +1,7 @@
-"""`sidecar ramp-watchdog`: judges the ramps of a sidecar, ramps down on a breach, and proposes the next step otherwise.
+"""`sidecar ramp-watchdog`: judges the ramps of a sidecar; ramps down after a breach, or proposes the next step.
 
-It never raises a ramp, because only an operator may (PF1-D-64). Evidence that is missing or not trusted is reported,
-and never leads to a proposal.
+A breach means that the ramping definition is worse than the one before it. The watchdog never raises a ramp, because
+only an operator may (PF1-D-64). Missing or untrusted evidence is reported, and never leads to a proposal.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +24,7 @@ STYLES: Final = {Verdict.BREACH: "red", Verdict.PROPOSE: "green", Verdict.WAIT: 
 SECONDS: Final = 30.0
 """Seconds for one request: the sidecar may count for up to 5 s per ramp."""
 LONGEST_REASON: Final = 1000
+"""The most characters of a reason that the sidecar accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class RampReport:
     """One ramp, its verdict, and what was done.
 
     Attributes:
-        done: `ramped_down`, `would_ramp_down`, `refused`, or empty.
+        done: what the watchdog did: `ramped_down`, `would_ramp_down`, `refused`, or empty for nothing.
         problem: why the sidecar did not ramp down.
     """
 
@@ -79,6 +80,7 @@ def _watch(opened: Callable[[], OperatorCommands], options: WatchOptions, metric
         code = look(commands, options, metrics)
         if not options.every:
             return code
+        # A log collector must see each round at once, not when the buffer is full after many of them.
         commands.out.flush()
         commands.pause(options.every)
 
@@ -91,6 +93,7 @@ def look(commands: OperatorCommands, options: WatchOptions, metrics: WatchdogMet
         try:
             judged = _all_judged(commands, options)
         except CannotOperate:
+            # Counted before the error ends the round: an alert must notice a watchdog that judges nothing.
             noted.failed()
             raise
         verdicts = {each.ramp.slot: each.verdict.verdict for each in judged}
@@ -119,6 +122,7 @@ def _told(commands: OperatorCommands, judged: Sequence[RampReport]) -> OperatorE
         if each.problem is not None:
             commands.errors.write(f"{clean(each.ramp.slot)} is NOT ramped down: {each.problem}\n")
     verdicts = {each.verdict.verdict for each in judged}
+    # A breach is told before missing evidence: it is the more urgent of the two for a job that reads the exit code.
     if Verdict.BREACH in verdicts:
         return OperatorExit.REFUSED
     return OperatorExit.PARTIAL if Verdict.UNSURE in verdicts else OperatorExit.DONE
@@ -139,16 +143,17 @@ def _judged(client: OperatorClient, ramp: evidence_pb2.RampEvidence, options: Wa
         return RampReport(ramp, verdict, "would_ramp_down")
     try:
         client.ask("RampDown", ramp_down(ramp, verdict), ramp.active_definition_id, SECONDS)
-    except CannotOperate as problem:  # the other ramps are judged all the same
+    except CannotOperate as problem:  # returned and not raised: the other ramps must still be judged
         return RampReport(ramp, verdict, "refused", problem)
     return RampReport(ramp, verdict, "ramped_down")
 
 
 def verdict_on(ramp: evidence_pb2.RampEvidence, rules: Rules) -> RampVerdict:
-    """Return the verdict on a ramp; a breach counts also if evidence is missing, a proposal does not."""
+    """Return the verdict on a ramp. If evidence is missing, a breach still counts, but nothing is proposed."""
     blocks = [_block(each) for each in ramp.blocks]
     verdict = judge(blocks, ramp.ramp_basis_points, ramp.curve_basis_points, rules)
     why = tuple(_gaps(ramp))
+    # Missing facts can hide harm but not invent it. A breach in part of the evidence therefore counts.
     if not why or verdict.verdict is Verdict.BREACH:
         return verdict
     return RampVerdict(Verdict.UNSURE, why, verdict.measures, verdict.users, 0, verdict.detectable, verdict.ratio_e)
@@ -164,8 +169,9 @@ def _gaps(ramp: evidence_pb2.RampEvidence) -> Iterator[str]:
 
 
 def ramp_down(ramp: evidence_pb2.RampEvidence, verdict: RampVerdict) -> lifecycle_pb2.RampDownRequest:
-    """Return the request. Its id names the step of the ramp, so a repeated look takes no second step."""
+    """Return the request. Its id is derived from the ramp and its step, so a repeated round takes no second step."""
     step = f"{ramp.active_digest} {ramp.ramp_basis_points} {ramp.since.ToJsonString()}"
+    # Not with the present time: a request whose answer was lost is repeated in the next round under the same id.
     breach = f"ramp-watchdog-{sha256(step.encode()).hexdigest()[:24]}"
     reason = f"the watchdog at {percent(ramp.ramp_basis_points)}: {'; '.join(verdict.why)}"
     header = lifecycle_pb2.StepHeader(
@@ -241,6 +247,7 @@ def _arm(message: evidence_pb2.ArmCounts) -> ArmBlock:
         users=message.user_count,
         calls=message.call_count,
         failures={each.reason: each.count for each in message.failures},
+        # An arm without calls has no counts at all in the message.
         latency=list(message.latency) or [0] * (len(LATENCY_BOUNDS) + 1),
         tokens=list(message.tokens) or [0] * (len(TOKEN_BOUNDS) + 1),
         scores={each.name: ScoreSum(each.count, each.total) for each in message.scores},

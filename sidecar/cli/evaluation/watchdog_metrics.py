@@ -1,6 +1,7 @@
-"""Metrics of the watchdog of ramps, in the text format of Prometheus.
+"""The metrics of `sidecar ramp-watchdog`, in the text format of Prometheus.
 
-The watchdog is a program of its own, so a sidecar cannot say whether it lives. `metrics_server.py` serves them.
+The watchdog is a separate program, so no metric of a sidecar can show that it is running. `metrics_server.py` serves
+these metrics.
 """
 
 import time
@@ -16,7 +17,7 @@ LAST_ROUND: Final = "sidecar.watchdog.last_round_time_seconds"
 ROUNDS: Final = "sidecar.watchdog.rounds_total"
 VERDICT: Final = "sidecar.watchdog.ramp_verdict"
 RAMP_DOWNS: Final = "sidecar.watchdog.ramp_downs_total"
-"""Names with dots, as the sidecar's own; the exposition has underscores."""
+"""Names with dots, like the sidecar's own metrics; the text format replaces them by underscores."""
 
 JUDGED: Final = "judged"
 FAILED: Final = "failed"
@@ -27,7 +28,7 @@ Series = Iterable[tuple[Mapping[str, str], float]]
 
 @dataclass(slots=True)
 class WatchdogMetrics:
-    """What the watchdog has done and said; written by its loop, read by the threads of the server.
+    """The counts and verdicts of the watchdog. Its loop writes them, and the threads of the server read them.
 
     Attributes:
         every: seconds between two rounds.
@@ -71,6 +72,7 @@ class WatchdogMetrics:
     def _lines(self) -> Iterator[str]:
         yield from _family(START_TIME, "When the watchdog started, in seconds since 1970.", [({}, self.started)])
         yield from _family(INTERVAL, "Seconds between two rounds.", [({}, self.every)])
+        # Read once: the loop may replace both while this thread writes the text.
         last, verdicts = self.last_round, self.verdicts
         looked: Series = [] if last is None else [({}, last)]
         yield from _family(LAST_ROUND, "When all ramps were last judged, in seconds since 1970.", looked)

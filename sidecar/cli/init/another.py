@@ -1,4 +1,4 @@
-"""Adds a sub-agent to a folder that `sidecar init` wrote, completely or not at all."""
+"""Adds a sub-agent to a repository that `sidecar init` wrote: all files and entries, or nothing."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -63,6 +63,7 @@ def add_sub_agent(name: str, folder: Path, orchestrator: str, load: Load) -> Add
         path.format(config=config, **words): filled(f"init_templates/new/{template}.txt", words)
         for path, template in NEW_FILES.items()
     }
+    # Before anything is written, so that the usual refusal needs no undo.
     taken = [path for path in new if (folder / path).exists() or (folder / path).is_symlink()]
     if taken:
         raise ScaffoldError(f"{folder / taken[0]} exists already; choose another name, or move it away")
@@ -99,6 +100,7 @@ def _with_slot(text: str, name: str) -> str:
     if not found:
         changed = f'{text.rstrip()}\n\n[targets.slots]\n{name} = "{wanted}"\n'
     try:
+        # The text was changed by a pattern; parsing it shows whether the change has the intended effect.
         held = from_toml(changed)["targets"]["slots"].get(name) == wanted
     except (DecodeError, KeyError, AttributeError):
         held = False
@@ -154,6 +156,7 @@ def _write(
                 if not parent.exists():
                     parent.mkdir()
                     made.append(parent)
+            # `x`: a file that another program has created meanwhile is not overwritten.
             with (folder / path).open("x", encoding="utf-8") as file:
                 made.append(folder / path)
                 file.write(text)
@@ -164,6 +167,7 @@ def _write(
     except (OSError, ScaffoldError) as error:
         for path, content in before.items():
             (folder / path).write_bytes(content)
+        # In reverse: files first, then the folders that are empty by then.
         for each in reversed(made):
             each.rmdir() if each.is_dir() else each.unlink()
         if isinstance(error, ScaffoldError):

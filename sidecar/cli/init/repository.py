@@ -1,4 +1,4 @@
-"""The repository that `sidecar init` writes; its README leads to a first dispatch."""
+"""Writes the repository of `sidecar init`: definitions, scripts, settings, tests, and a README with the first steps."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from sidecar.cli.scaffolding.project_files import ScaffoldError, filled, write_p
 NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 LONGEST: Final = 40
 TAKEN: Final = ("concierge", "platform")
-"""Id of the written orchestrator, and owner of its prompt blocks."""
+"""Names that the written configuration uses itself: the id of the orchestrator, and the owner of its prompt blocks."""
 
 PLATFORM_BLOCKS: Final = (
     "format-conversational",
@@ -37,7 +37,7 @@ FILES: Final[Mapping[str, str]] = {
     "tests/test_{module}.py": "test.py",
     "{module}_agent.py": "agent.py",
 }
-"""Template of each written file."""
+"""The template of each written file, by the path of the file."""
 
 
 def write_repository(name: str, folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Inserts into a YAML file at positions that the parser gives: comments, order and spelling of everything else stay."""
+"""Inserts entries into a YAML file as text, so that comments, order and spelling of all other lines stay."""
 
 from textwrap import indent
 from typing import Any
@@ -65,6 +65,7 @@ class InsertedYaml:
                 f"{self._path}:{collection.start_mark.line + 1} is written on one line; put each entry on its own line "
                 "and repeat"
             )
+        # The parser's end of a block is at the next key; blank lines before that key belong to it.
         end = len(self.text[: collection.end_mark.index].rstrip())
         added = indent(lines.rstrip("\n"), " " * collection.start_mark.column)
         self._put(end, end, f"\n{added}")

@@ -1,4 +1,4 @@
-"""Lines for a terminal, and their plain ASCII form for everything else."""
+"""Prints lines with styles to a terminal, and as plain ASCII to everything else."""
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Messages as JSON and as text: field names as in the proto, and enum values as words."""
+"""Converts protobuf messages to JSON for programs: field names as in the proto, enum values as lower-case words."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -24,7 +24,7 @@ def enum_word(enum: Any, number: int) -> str:
 
 
 def message_to_json(message: "Message") -> dict[str, Any]:
-    """Return a message for programs; `LIFECYCLE_STATE_ROLLBACK` is `rollback`, and so with every enum.
+    """Return a message for programs. Enum values lose their prefix: `LIFECYCLE_STATE_ROLLBACK` is `rollback`.
 
     Fields that hold JSON text appear as JSON, under their name without `_json`. An enum value that this version does
     not know appears as its number.

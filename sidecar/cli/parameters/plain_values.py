@@ -14,7 +14,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 TYPERS_OWN: Final = object()
-"""Marks a value that Typer must convert or refuse."""
+"""The result for a value that only Typer can convert or refuse."""
+# Options of a path that need checks or conversions; these stay with Typer.
 CHECKED_PATHS: Final = ("exists", "allow_dash", "resolve_path", "path_type", "writable")
 
 
@@ -25,6 +26,7 @@ class _Plain:
         """Return the parameters, including `--help`."""
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the command it is mixed into
         for parameter in parameters:
+            # Only once for each parameter: this method is called several times for one command.
             if hasattr(parameter, "type_descriptor") and "process_value" not in vars(parameter):
                 parameter.process_value = _quick(parameter)
         return parameters

@@ -1,4 +1,4 @@
-"""Runs `examination` in a separate process, and interprets how it ended."""
+"""Examines a plugin in a separate process (`examination.py`), and interprets how that process ended."""
 
 import json
 import os
@@ -17,6 +17,7 @@ MODULE: Final = "sidecar.cli.plugins.examination"
 LONGEST_OUTPUT: Final = 400
 """The most bytes of a plugin's output that are shown."""
 MOST_LINES: Final = 1000
+"""The most lines of a report that are read: a plugin could write into it without end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ def examined(label: str, settings: Mapping[str, Any], seconds: float) -> Examina
         seconds: after this time the child and all its processes are killed.
     """
     question = json.dumps({"label": label, "settings": settings, "path": sys.path}).encode() + b"\n"
+    # Files and not pipes: a child that writes without end must not block, and must not fill this process's memory.
     with tempfile.TemporaryFile() as report, tempfile.TemporaryFile() as output:
         command = [sys.executable, "-m", MODULE, str(report.fileno())]
         child = subprocess.Popen(  # noqa: S603  our own module, by our own interpreter
@@ -77,6 +79,7 @@ def examined(label: str, settings: Mapping[str, Any], seconds: float) -> Examina
 def _kill(child: subprocess.Popen[bytes]) -> None:
     """Kill the child, if it runs, and the processes that it started."""
     with suppress(ProcessLookupError, PermissionError):
+        # The whole group, also after a normal end: the plugin may have started processes.
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()
 

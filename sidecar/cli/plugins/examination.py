@@ -2,9 +2,9 @@
 
     python -m sidecar.cli.plugins.examination REPORT
 
-REPORT is the number of an open file; the question comes on standard input. Both are lines of JSON. The report says each
-step before it is taken, so that the parent process knows where it ended: `step`, then perhaps `found` (a descriptor)
-or `problem`, and `done` last.
+REPORT is the number of an open file; standard input contains the question. Both consist of lines of JSON. The report
+names each step before it is taken, so that the parent process knows in which step this process ended: `step`, then
+possibly `found` (a descriptor) or `problem`, and finally `done`.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from sidecar.policy.specs import PluginSpec
 MOST_WRITTEN: Final = 16 * 1024 * 1024
 """The most bytes of one file, so that a plugin that prints endlessly does not fill the disk."""
 MOST_REPORTED: Final = 64 * 1024
+"""The most bytes of one line of the report."""
 
 Report = Callable[[Mapping[str, Any]], None]
 
@@ -38,6 +39,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # crashes are expected here, and need no core file
     report = _reporting_to(int(sys.argv[1]))
     question = from_json(sys.stdin.readline())
+    # The path of the parent: with `-m`, Python begins its own path with the working directory.
     sys.path[:] = question["path"]
     with suppress(PluginProblem):
         asyncio.run(_examined(question, report))

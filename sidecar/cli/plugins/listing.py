@@ -1,4 +1,4 @@
-"""The output of `sidecar plugins list [--json]`."""
+"""`sidecar plugins list`: lists all plugins, with the problems of those that cannot be loaded."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -39,7 +39,7 @@ def plugin_rows(
     """
     host = survey_plugins(built_ins, selection, offers)
     chosen: Collection[tuple[PluginKind, str]] = ()
-    with suppress(PluginProblem):  # the list is there to find out why
+    with suppress(PluginProblem):  # an operator uses the list to find the reason, so it must appear
         host = with_instances(host, sections)
         chosen = resolve_policy(policy, host).chosen
     return host.inventory(chosen)

@@ -1,4 +1,4 @@
-"""The files of `sidecar plugins new`: a small, complete plugin that passes its conformance suite unchanged."""
+"""Writes the project of `sidecar plugins new`: a small, complete plugin that passes its conformance suite unchanged."""
 
 import keyword
 import re
@@ -32,6 +32,7 @@ def _check(name: str) -> None:
             "`-`, beginning with a letter, e.g. `rewards-flags`"
         )
     module = _module(name)
+    # An import of the plugin would otherwise find the other module.
     if keyword.iskeyword(module) or module in sys.stdlib_module_names or find_spec(module) is not None:
         raise ScaffoldError(f"a Python module `{module}` exists already; choose another name than {name!r}")
 

@@ -1,4 +1,4 @@
-"""Queries a running sidecar about the record, over its dispatch socket."""
+"""The client of the commands that show recorded turns: queries a running sidecar over its dispatch socket."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -47,17 +47,18 @@ WORTH_ANOTHER_TRY: Final = (RecordExit.UNAVAILABLE, RecordExit.INTERNAL)
 
 @dataclass(frozen=True, slots=True)
 class SidecarAddress:
-    """The address of a sidecar. `target` is a gRPC target; the secret is the content of its `boot_secret_file`."""
+    """The address of a sidecar: a gRPC target, and the file with the secret that its dispatch socket requires."""
 
     target: str
     boot_secret_file: Path | None
 
 
 class RecordUnavailable(Exception):
-    """There is nothing to show; the message says why and what to do.
+    """There is nothing to show; the message has the cause and the remedy.
 
     Attributes:
-        reason: the reason in `ErrorInfo`; empty if there is none.
+        code: the exit code of the command.
+        reason: the reason in `google.rpc.ErrorInfo`; empty if there is none.
     """
 
     def __init__(self, message: str, code: RecordExit, reason: str = "") -> None:
@@ -74,7 +75,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         pause: waits between two attempts, for a number of seconds.
 
     Raises:
-        CannotSee: by every method, and here if the secret cannot be read.
+        RecordUnavailable: by every method, and here if the secret cannot be read.
     """
 
     def __init__(self, where: SidecarAddress, pause: Callable[[float], None] = time.sleep) -> None:
@@ -128,6 +129,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
             try:
                 for message in self._stub.WatchEvents(request, metadata=self._metadata):
                     failures = 0
+                    # Before the message is yielded: after a break, the stream resumes behind what was received.
                     seen.update({event.child_id: event.sequence for event in message.events})
                     yield message
                     if message.ended:
@@ -137,6 +139,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
                 failures += 1
                 if problem.code not in WORTH_ANOTHER_TRY or failures >= MOST_FAILURES:
                     raise self._with_advice(problem, turn_id) from None
+                # Growing pauses: a sidecar that restarts needs some seconds.
                 self._pause(FIRST_PAUSE * 2**failures)
 
     def _pages(self, method: Any, request: Any, rows: str, most: int) -> tuple[list[Any], datetime | None]:
@@ -146,6 +149,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
             request.page_size = min(PAGE, most - len(found))
             page = self._ask(method, request)
             found += getattr(page, rows)
+            # Of the first page: later pages may be complete up to a later time, but the list as a whole is not.
             as_of = as_of or _as_of(page)
             if not page.next_page_token:
                 break

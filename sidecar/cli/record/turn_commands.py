@@ -1,4 +1,4 @@
-"""The commands that show turns. Further imports wait until a command runs."""
+"""Declares `sidecar turns`, `turn` and `episodes` with their options. gRPC is imported only when one runs."""
 
 import sys
 from collections.abc import Callable
@@ -35,7 +35,7 @@ EXIT_CODES = (
 
 SettingsOf = Callable[[Path | None], "Settings"]
 Open = Callable[[], Any]
-"""Returns a `Seeing`: the address of the sidecar, and the output. Reads the settings if needed."""
+"""Returns a `TurnCommands`: the address of the sidecar, and the output. Reads the settings if needed."""
 
 
 @unique

@@ -1,4 +1,4 @@
-"""`sidecar turns`, `sidecar turn`, `sidecar episodes`: query the running sidecar and show its answer."""
+"""Implements `sidecar turns`, `turn` and `episodes`: query the running sidecar, and print its answer."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +20,8 @@ class TurnCommands:
     """The sidecar that is queried, and the streams for the output.
 
     Attributes:
-        environment: with `NO_COLOR`; None: that of the process.
-        now: returns the time; tests pass their own.
+        environment: variables such as `NO_COLOR`; None: those of the process.
+        now: returns the present time.
     """
 
     where: SidecarAddress

@@ -1,4 +1,4 @@
-"""`sidecar verify-log`: reports whether the record is complete, and all findings."""
+"""Implements `sidecar verify-log`: verifies the record, prints each finding, and whether the record is intact."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -65,11 +65,12 @@ def verify_log(source: RecordSource, verifying: Verifying, out: TextIO, err: Tex
 
 async def _verify(source: RecordSource, verifying: Verifying, report: "_Report") -> int:
     place: CheckpointSource | None = None
+    # Checkpoints that are not verified would give an appearance of proof, so one without the other is refused.
     if bool(source.checkpoints) != bool(source.public_keys):
         raise RecordUnreadable("give checkpoints and public keys together, or neither")
     if source.checkpoints:
         for file in source.checkpoints:
-            file.open("rb").close()  # a missing file is reported before the work begins
+            file.open("rb").close()  # a missing file is reported before a verification that may take hours
         files = [partial(lines_of, file) for file in source.checkpoints]
         place = CheckpointSource(files, verifying.read_keys(source.public_keys))
     async with verifying.open_record(source) as (record, audit):
@@ -101,6 +102,7 @@ class _Report:
         self._count += 1
         if not self._as_json:
             self._out.write(f"{finding.kind}: {finding.text}\n")
+        # Bounded: a damaged record can have a finding for each of its millions of facts.
         elif len(self._findings) < MOST_IN_JSON:
             self._findings.append(finding)
 
@@ -109,6 +111,7 @@ class _Report:
         rows = looked.facts + looked.turns
         if rows >= self._next_line:
             self._next_line = rows + PROGRESS_EVERY
+            # On standard error, because standard output may be piped as JSON.
             self._err.write(f"... {looked.facts} facts in {looked.turns} turns\n")
 
     def end(self, verification: LogVerification) -> int:

@@ -16,7 +16,7 @@ from subagents.dispatch.v1 import outcome_pb2
 from subagents.lifecycle.v1 import activity_pb2 as pb
 
 ENDING: Final = 30.0
-"""Seconds. The sidecar stops the running calls of the turn and records their outcomes before it answers."""
+"""Time limit in seconds. The sidecar stops the turn's running calls and records their outcomes before it answers."""
 
 
 def end_turn(commands: OperatorCommands, options: StepOptions) -> int:

@@ -1,4 +1,4 @@
-"""The next action for an operator after a refusal or a failed request."""
+"""Advises operators what to do next after a refused or failed request."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from sidecar.core.rollout.remedies import CHOICES, NO_DEFINITION, REMEDY, STEP, Remedy
 
 BEFORE_RAMPS: Final = "pre_merge"
-"""The gate whose results are of no step of the ramp."""
+"""The gate before the promotion: its results belong to no step of the ramp."""
 HOW_TO_MINT: Final = (
     "mint a token with `sidecar token mint` and pass it as SIDECAR_ROLE_TOKEN or in a file with --token-file"
 )

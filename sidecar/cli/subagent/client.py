@@ -1,4 +1,4 @@
-"""Calls a running sidecar's `LifecycleService` and `AdminService`, over its operator listener, with a role token."""
+"""The client of operators' commands: calls a running sidecar over its operators' listener, with a role token."""
 
 import re
 import sys
@@ -22,11 +22,11 @@ SERVICES: Final = {
     "subagents.admin.v1": "AdminService",
     "subagents.history.v1": "HistoryService",
 }
-"""By the package of their requests."""
+"""The services by the package of their requests."""
 READING: Final = 10.0
 """Seconds for a read."""
 STEPPING: Final = 120.0
-"""Seconds for a step. The sidecar asks policies and several gates, each with its own timeout."""
+"""Seconds for a step of a rollout. The sidecar asks policies and several gates, each with its own timeout."""
 STOPPING: Final = 10.0
 """Seconds for a kill, a ramp-down or a rollback, which need no gate."""
 NEAR: Final = re.compile(r"unix:|(dns:///)?(localhost|127\.[0-9.]+|\[::1\]):[0-9]+\Z")
@@ -52,7 +52,7 @@ class OperatorExit(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SidecarAddress:
-    """gRPC targets of the sidecars, and what is shown there. All commands but `kill` use only the first target.
+    """The gRPC targets of the sidecars, and the credentials. All commands except `kill` use only the first target.
 
     Attributes:
         token: the role token.
@@ -71,7 +71,7 @@ class CannotOperate(Exception):
         message: the problem and its cause.
         advice: the next action; empty if the message contains it.
         code: the exit code of the command.
-        reason: of `ErrorInfo`; empty if no sidecar sent one.
+        reason: the reason in `google.rpc.ErrorInfo`; empty if no sidecar sent one.
         uncertain: whether the step may have been taken nevertheless.
     """
 
@@ -103,6 +103,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         self.target = target
         if not where.token:
             raise CannotOperate(f"there is no role token: {HOW_TO_MINT}", OperatorExit.NOT_ASKED)
+        # Before the channel exists, so that no code path can send the token to a refused address.
         check_target(target, where.tls)
         self._metadata = ((ROLE_TOKEN_KEY, where.token),)
         self._channel = _channel(target, where.tls)
@@ -158,6 +159,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         """Yield rows of the audit in batches as they arrive."""
         try:
             watched = _method(self._channel.unary_stream, "WatchAudit", request)
+            # Without a deadline: an operator may follow the audit for hours.
             for message in watched(request, metadata=self._metadata):
                 yield message.rows
         except grpc.RpcError as error:
@@ -195,6 +197,7 @@ def problem_of(error: Any, target: str, name: str) -> CannotOperate:
     code: grpc.StatusCode = error.code()
     info = error_info(error)
     if code is grpc.StatusCode.UNAVAILABLE and not info.reason:
+        # Uncertain, because gRPC also reports a connection that broke after the request was sent as UNAVAILABLE.
         message = f"no sidecar answers at {target}: {HOW_TO_FIND}"
         return CannotOperate(message, OperatorExit.NOT_ASKED, uncertain=True)
     if code is grpc.StatusCode.UNIMPLEMENTED:
@@ -205,6 +208,7 @@ def problem_of(error: Any, target: str, name: str) -> CannotOperate:
         OperatorExit.REFUSED if code in REFUSING else OperatorExit.NOT_ASKED,
         info.reason,
         advice=advice_for(info.reason, info.metadata, name),
+        # Any other code, e.g. of a lost connection or a deadline, leaves open whether the step was taken.
         uncertain=code not in REFUSING | SURELY_NOT,
     )
 
@@ -233,6 +237,7 @@ def check_target(target: str, tls: Path | None) -> None:
 
 
 def _channel(target: str, tls: Path | None) -> grpc.Channel:
+    # A Unix socket needs no certificate: its directory decides who connects.
     if tls is None or target.startswith("unix:"):
         return grpc.insecure_channel(target, NO_PROXY)
     return grpc.secure_channel(target, channel_credentials(tls), NO_PROXY)
@@ -246,8 +251,8 @@ REFUSING: Final = frozenset(
         grpc.StatusCode.NOT_FOUND,
     }
 )
-"""The sidecar examined the request and refused it."""
+"""Status codes with which a sidecar refuses a request that it has examined."""
 SURELY_NOT: Final = frozenset(
     {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
 )
-"""The sidecar rejected the request before it examined the rollout, so the step was certainly not taken."""
+"""Status codes with which a sidecar rejects a request before it examines the rollout: the step was not taken."""

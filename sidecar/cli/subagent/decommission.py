@@ -1,4 +1,4 @@
-"""`sidecar subagent decommission begin|decide|undo|step|list|status`: the requests to a sidecar."""
+"""Implements `sidecar subagent decommission begin|decide|undo|step|list|status`: requests to a sidecar."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from subagents.lifecycle.v1 import reading_pb2 as pb
 
 CODE: Final = {CodeStatus.GONE: pb.CODE_STATUS_GONE, CodeStatus.DEPRECATED: pb.CODE_STATUS_DEPRECATED}
 VOUCHED: Final = (pb.CLEANUP_STEP_MODULES, pb.CLEANUP_STEP_EVALS_AND_TOOLS)
-"""Steps that a sidecar cannot verify alone: code and evaluations are only in the configuration repository."""
+"""Steps that a sidecar cannot verify alone: code and evaluations exist only in the repository with the definitions."""
 CONFIRMATIONS: Final[dict[tuple[int, CodeStatus], str]] = {
     (pb.CLEANUP_STEP_MODULES, CodeStatus.GONE): "no Python module of it is left",
     (pb.CLEANUP_STEP_MODULES, CodeStatus.DEPRECATED): "its Python modules are marked deprecated",
@@ -26,8 +26,9 @@ CONFIRMATIONS: Final[dict[tuple[int, CodeStatus], str]] = {
         "its eval suite and tools are removed as decided",
     ),
 }
-"""What the inspection of a checkout confirms."""
+"""What the inspection of a checkout confirms, by step and fate of the code."""
 LONGEST_WORD: Final = 1000
+"""The most characters of a confirmation that the sidecar accepts."""
 
 
 def begin(commands: OperatorCommands, options: StepOptions) -> int:
@@ -76,8 +77,8 @@ def step(
         commands: address and output.
         options: the sub-agent, and the reason.
         at: the checkout.
-        number: of the step; 0: the next.
-        code: what became of it.
+        number: of the step; 0: the next step.
+        code: whether the code was deleted or deprecated.
         word: what the operator confirms.
     """
 

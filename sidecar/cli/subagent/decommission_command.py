@@ -1,4 +1,4 @@
-"""`sidecar subagent decommission`: its commands. Heavy imports wait until a command runs."""
+"""Declares the commands of `sidecar subagent decommission`. gRPC is imported only when one runs."""
 
 from collections.abc import Callable
 from enum import StrEnum, unique

@@ -1,4 +1,4 @@
-"""`sidecar erase`: erase the content of one user, through the running sidecar or in the file of the record."""
+"""`sidecar erase`: erases the content of one user, through the running sidecar or in the file of the record."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from sidecar.operations.record.erase_user import ErasureReport
 from subagents.admin.v1 import admin_pb2
 
 ERASING: Final = 3600.0
-"""Seconds. The sidecar rewrites the database file, which takes long for a large record."""
+"""Time limit in seconds. The sidecar rewrites the database file, which takes long for a large record."""
 HOW_TO_ERASE_OFFLINE: Final = "if no sidecar runs on this SQLite record, --offline erases in its file"
 
 
@@ -40,6 +40,7 @@ def erase(commands: OperatorCommands, options: EraseOptions) -> int:
         try:
             return _erase(commands, options, lambda preview: _last(client, options, preview=preview))
         except CannotOperate as problem:
+            # Only if no sidecar answered. A refusal has a reason, which --offline must not be used to get around.
             if problem.code is OperatorExit.NOT_ASKED and problem.uncertain and not problem.reason:
                 raise CannotOperate(
                     problem.message, problem.code, advice=HOW_TO_ERASE_OFFLINE, uncertain=problem.uncertain
@@ -62,6 +63,7 @@ def erase_offline(commands: OperatorCommands, options: EraseOptions, offline: Er
 
 
 def _erase(commands: OperatorCommands, options: EraseOptions, erase: Erase) -> OperatorExit:
+    # Counted first: the operator confirms a number, and open turns are reported before anything is erased.
     preview_report = erase(True)
     if options.preview or preview_report.open_turns:
         return _print_report(commands, options, preview_report)

@@ -1,4 +1,4 @@
-"""`sidecar subagent flag`: shows the two flags of a sub-agent, and switches one of them manually."""
+"""Implements `sidecar subagent flag`: shows the two flags of a sub-agent, and switches one of them."""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -38,6 +38,7 @@ def kill(commands: OperatorCommands, options: StepOptions) -> int:
     targets = commands.where.targets
 
     def work() -> OperatorExit:
+        # Before the confirmation: a kill reads nothing, so the beginning of a digest cannot be completed.
         refuse_short(options.digest)
         confirm(commands, options, kill_danger(options.name, len(targets)))
         with ExitStack() as opened:
@@ -91,6 +92,7 @@ def _waited(commands: OperatorCommands, options: StepOptions, replies: Sequence[
     recorded = [reply for reply in reached if is_lasting(reply.result)]
     if not recorded:
         return UNRECORDED
+    # The newest: if several sidecars recorded the kill, the later version contains the earlier one.
     version = max(reply.result.rollout_version for reply in recorded)
     return wait_for_replicas(recorded[0].client, commands, version, options.patience)
 

@@ -69,7 +69,7 @@ WholeDigest = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class CredentialFiles:
-    """Where a command finds what it shows the sidecar."""
+    """The files with a command's credentials: the role token, and the folder with certificates."""
 
     token: Path | None
     tls: Path | None

@@ -1,4 +1,4 @@
-"""`sidecar status`: what one sidecar serves, for whom and since which step; `sidecar drain`: stops its new turns."""
+"""Implements `sidecar status` (what one sidecar serves to which users) and `sidecar drain` (stops its new turns)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from sidecar.cli.subagent.output.states import definition_effect
 from sidecar.cli.subagent.output.tables import audit_line, short
 from sidecar.cli.subagent.step_target import StepOptions
 from sidecar.cli.subagent.steps import confirm
-from sidecar.cli.subagent.views import OperatorCommands, print_answer, run_watching
+from sidecar.cli.subagent.views import REPLICA_VIEW, OperatorCommands, print_answer, run_watching
 from subagents.admin.v1 import admin_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
@@ -30,17 +30,19 @@ SERVING: Final = frozenset(
         pb.ROLLOUT_EVENT_KIND_KILLED,
     }
 )
-"""Rows of the audit after which other users may be served, beside transitions."""
+"""Kinds of audit rows after which other users may be served. Every lifecycle transition counts as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a sidecar answered.
+    """The answers of a sidecar.
 
     Attributes:
-        process: the sidecar itself; it answers also while its store is unavailable.
-        rollouts, replicas: None: they could not be read; `problem` says why.
-        steps: by slot, the row of the audit with the last step that changed who is served.
+        process: the state of the process, which is known also while the store is unavailable.
+        rollouts: None if they could not be read; while the store is unavailable, what this replica serves.
+        replicas: None if they could not be read.
+        steps: by slot: the audit row of the last step that changed which users are served; None as above.
+        problem: why something could not be read.
     """
 
     process: Any
@@ -79,8 +81,11 @@ def status_lines(status: Status) -> Iterator[TextLine]:
     yield from ([Part(f"attention: {clean(each)}", "yellow")] for each in process.attention)
     if status.replicas is not None:
         yield _replica_line(status.replicas)
-    if status.problem is not None:
-        yield [Part(f"the served definitions cannot be read: {status.problem}", "red")]
+    if status.rollouts is not None and status.rollouts.replica_view:
+        yield [Part(REPLICA_VIEW, "red")]
+    elif status.problem is not None:
+        what = "the served definitions" if status.rollouts is None else "replicas and last steps"
+        yield [Part(f"{what} cannot be read: {status.problem}", "red")]
     if status.rollouts is not None:
         yield []
         yield from _slot_lines(status)
@@ -89,12 +94,12 @@ def status_lines(status: Status) -> Iterator[TextLine]:
 def _ask(client: OperatorClient) -> Status:
     status = Status(client.ask("GetStatus", admin_pb2.GetStatusRequest()))
     try:
-        rollouts = client.ask_all("ListRollouts", pb.ListRolloutsRequest(), "slots")
+        status = replace(status, rollouts=client.rollouts())
         replicas = client.ask_all("ListReplicas", pb.ListReplicasRequest(), "replicas")
         steps = _last_steps(row for rows in client.audit(pb.WatchAuditRequest(no_follow=True)) for row in rows)
     except CannotOperate as problem:
         return replace(status, problem=problem)
-    return replace(status, rollouts=rollouts, replicas=replicas, steps=steps)
+    return replace(status, replicas=replicas, steps=steps)
 
 
 def _print(commands: OperatorCommands, status: Status) -> OperatorExit:
@@ -155,13 +160,14 @@ def _slot_lines(status: Status) -> Iterator[TextLine]:
         return
     yield from columns(HEADER, [_row(each) for each in slots])
     yield []
-    for slot in slots:
-        step = (status.steps or {}).get(slot.slot)
-        yield [
-            Part("last step  ", "bold"),
-            *(audit_line(step) if step else [Part(f"{clean(slot.slot)}: no step")]),
-        ]
+    yield from _step_lines(slots, status.steps)
     yield from _attention(status.rollouts)
+
+
+def _step_lines(slots: Iterable[pb.SlotStatus], steps: Mapping[str, Any] | None) -> Iterator[TextLine]:
+    for slot in slots if steps is not None else ():
+        step = (steps or {}).get(slot.slot)
+        yield [Part("last step  ", "bold"), *(audit_line(step) if step else [Part(f"{clean(slot.slot)}: no step")])]
 
 
 def _row(slot: pb.SlotStatus) -> list[Part]:

@@ -1,4 +1,4 @@
-"""`sidecar status`, `sidecar drain`, `sidecar end-turn`: the commands. Heavy imports wait until one runs."""
+"""Declares `sidecar status`, `sidecar drain` and `sidecar end-turn`. gRPC is imported only when one runs."""
 
 from typing import Annotated, Final
 

@@ -1,4 +1,4 @@
-"""Which definition a step is about: by id, slot and digest, as read from the rollout before the step."""
+"""Finds the definition of a step by id, slot and digest, in the rollouts that are read before the step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ class StepOptions:
     """The options that all steps share.
 
     Attributes:
-        request_id: empty: a new id.
+        request_id: identifies the step, so that it is taken once; empty: a new id.
         revision: the expected revision; None: the one that is read now.
         wait: wait until every replica shows the change, at most for `patience`.
     """
@@ -40,7 +40,7 @@ class StepTarget:
     """The slot and the definition of a step, as read before it.
 
     Attributes:
-        chosen: the command chose this definition, not the one that the sidecar would choose.
+        chosen: whether the command chose another definition than the sidecar would choose for the id.
     """
 
     slot: pb.SlotStatus

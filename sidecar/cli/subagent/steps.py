@@ -15,11 +15,11 @@ from sidecar.cli.subagent.waiting import UNRECORDED, effect_lines, wait_for_repl
 from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
 
 TAKEN_WITHOUT_READ: Final = ("RampDown", "Kill", "SwitchCohortFlagOff", "SwitchKillFlagOff")
-"""Sent without reading the rollout first: the role `breaker` may not read, and a read would delay the stop."""
+"""Steps that are sent without reading the rollout first: the role `breaker` may not read, and a read delays a stop."""
 UNGATED: Final = (*TAKEN_WITHOUT_READ, "RollBack", "SwitchFlagOn")
 """Steps that need no gate, so the short timeout applies."""
 BETWEEN: Final = 2.0
-"""Seconds between two reads of a flag that an operator has to switch in its backend."""
+"""Seconds between two reads of a flag that an operator must switch in its backend."""
 
 
 def flags_are_on(flags: Sequence[reading_pb2.FlagStatus]) -> bool:
@@ -65,6 +65,7 @@ def take(
         target = find_target(client, options)
         target = target if options.digest else choose(target)
         named = bool(options.digest) or target.chosen
+        # The whole digest: between read and step, another definition may get the same id.
         wish = replace(options, digest=target.definition.digest) if named else options
         revision = target.slot.revision if options.revision is None else options.revision
         return Stepping(client, commands, wish, target, revision).through(verbs_of(target))
@@ -106,6 +107,7 @@ class Stepping:
         name = clean(self._wish.name) + (f"@{self._digest}" if self._digest else "")
         for verb in verbs:
             self._say(f"{name}: {verb.plan}", "bold")
+        # After the plan is printed, so that the operator knows what the confirmation is about.
         confirm(self._operating, self._wish, "\n".join(verb.danger for verb in verbs if verb.danger))
         try:
             for verb in verbs[:1] if self._wish.dry_run else verbs:
@@ -141,6 +143,7 @@ class Stepping:
                 )
                 return False
             tries += 1
+            # Another id: under the first one, the sidecar would repeat its stored answer.
             result = self._request(verb, f"{request_id}.{tries}", again)
         self._results.append(result)
         self._revision = None if verb.method in TAKEN_WITHOUT_READ else result.revision
@@ -163,6 +166,7 @@ class Stepping:
             seconds = STOPPING if verb.method in UNGATED else STEPPING
             return self._client.ask(verb.method, request, self._wish.name, seconds).result
         except CannotOperate as problem:
+            # Refused for certain: there is nothing to repeat.
             if not problem.uncertain:
                 raise
             repeat = (

@@ -1,4 +1,4 @@
-"""Builds the steps of each `sidecar subagent` command from the current rollout; resolves `rollback --to …`."""
+"""Builds the requests of each `sidecar subagent` command from the current rollout, with their plans in words."""
 
 from datetime import datetime
 from typing import Any, Final

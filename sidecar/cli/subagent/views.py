@@ -1,4 +1,4 @@
-"""`sidecar subagent list|show|explain|preview|history`: queries one sidecar and prints the answer."""
+"""Implements `sidecar subagent list|show|explain|preview|history`: queries one sidecar, and prints the answer."""
 
 import json
 import time
@@ -40,12 +40,12 @@ class OperatorCommands:
     """Address, output and side effects of the operator commands.
 
     Attributes:
-        ask: shows a question and returns whether the answer was yes; None: not interactive.
-        environment: read for `NO_COLOR`; None: the environment of the process.
-        pause: sleeps for some seconds.
+        ask: asks a question and returns whether the answer was yes; None: the input is no terminal.
+        environment: variables such as `NO_COLOR`; None: those of the process.
+        pause: sleeps for a number of seconds.
         passed: a monotonic clock, in seconds.
         new_id: creates request ids.
-        indent: of JSON, in characters per level; None: one object per line.
+        indent: characters for each level of JSON; None: one object on a line.
     """
 
     where: SidecarAddress
@@ -78,7 +78,7 @@ class OperatorCommands:
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """The user to explain. `at`: the time; None: now."""
+    """The user whose serving is explained, at a time (`at`; None: now)."""
 
     name: str
     user: str
@@ -192,6 +192,7 @@ def show_slot(commands: OperatorCommands, name: str) -> int:
         try:
             status, answer = client.status(name), pb.ListRolloutsResponse()
         except CannotOperate as problem:
+            # Only if the store does not answer; any other refusal is an answer.
             if problem.reason != AWAY:
                 raise
             answer = client.rollouts()
@@ -247,6 +248,7 @@ def show_history(commands: OperatorCommands, options: HistoryOptions) -> int:
             )
             try:
                 for rows in client.audit(request):
+                    # Before the rows are printed: after a break, the stream resumes behind them.
                     failures, after = 0, rows[-1].sequence if rows else after
                     _print_rows(commands, rows)
                 if not options.follow:

@@ -11,7 +11,7 @@ from sidecar.cli.subagent.views import OperatorCommands
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 BETWEEN: Final = 0.5
-"""Seconds between two questions."""
+"""Seconds between two queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Waited:
 
 
 UNRECORDED: Final = Waited(0, ("the step is not recorded yet, so no other replica knows it",))
-"""For a stop that one sidecar applies while the store is unavailable: there is no version to wait for."""
+"""The result for a stop that one sidecar applies while the store is unavailable: there is no version to wait for."""
 
 
 def effect_lines(waited: Waited) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from sidecar.core.definitions.review.ownership import OWNER_SIGN, reviewers_rule
 
 CURRENT: Final = 0
 DIFFERENT: Final = 1
+# The first line of the file, for people who would edit it by hand.
 HEADING: Final = "# Made by `sidecar codeowners` from the `owner` of each prompt block; do not edit."
 
 

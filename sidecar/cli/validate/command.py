@@ -1,4 +1,4 @@
-"""`sidecar validate DIR`: checks a configuration like the sidecar, without a running one. Source: PC1-D-49, TN-45."""
+"""`sidecar validate DIR`: checks a configuration as a running sidecar does. Source: PC1-D-49, TN-45."""
 
 import json
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from sidecar.settings.name_checks import invalid_targets, missing_targets, names
 VALID: Final = 0
 INVALID: Final = 1
 NAMED_AT_MOST: Final = 8
+"""The most sub-agents that one note names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ def validate(root: Path, options: ValidateOptions, load: Callable[[Path], Loaded
             out.write(_note_on(unflagged) + "\n")
         fits = f"; {_counted(len(unfit), 'problem')} of the settings with it" if unfit else ""
         out.write(f"{_summary(loaded, strict=options.strict)}{fits}\n")
+    # With such settings a sidecar does not start, or every call of some sub-agent fails.
     if loaded.catalogue is None or unfit:
         return INVALID
     return INVALID if options.strict and (loaded.problems or loaded.advice) else VALID

@@ -115,9 +115,10 @@ def validate_refs(root: Path, options: ValidateRefsOptions, compare: Compare, ou
     except ComparisonRefused as refusal:
         errors.write(f"{refusal}\n")
         return NOT_COMPARED
+    # All checks run, also after a failed one: an author corrects everything before the next push.
     findings = tuple(findings_of(replace(compared, **asdict(rollouts)), skipped))
     failed = any(finding.weight is Severity.ERROR for finding in findings)
-    unknown = _nobody_known(named) if export is None and Check.RESOLVES not in skipped else ""
+    unknown = _rollbacks_unknown(named) if export is None and Check.RESOLVES not in skipped else ""
     _print(findings, compared, skipped=skipped, unknown=unknown, shape=options.shape, out=out)
     return FAILED if failed else PASSED
 
@@ -153,12 +154,13 @@ def rollouts_in(file: Path) -> ExportedRollouts:
     if replica_view:
         raise ComparisonRefused(f"{file} is what one replica served while the store was unavailable: export it again")
     pairs = [(name, pair) for name, state, pair in rows if state is not LifecycleState.ROLLBACK]
+    # An id counts as rolled back only if all its definitions are: a newer content of the same id may serve.
     alive = frozenset(name for name, _ in pairs)
     gated = frozenset(name for name, pair in pairs if pair != FlagPair.RETIRED)
     return ExportedRollouts(frozenset(name for name, _, _ in rows) - alive, alive - gated)
 
 
-def _nobody_known(named: Path | None) -> str:
+def _rollbacks_unknown(named: Path | None) -> str:
     """Warn that check b knows no rollbacks; otherwise a passed run would suggest that no definition is rolled back."""
     setting = f"`rollout_export` in {CHECKS_FILE}"
     if named is not None:

@@ -104,7 +104,7 @@ def _unsigned(checkpointing: Checkpointing) -> Sequence[str]:
     waiting = checkpointing.waiting_seconds
     if waiting < UNSIGNED_LONG:
         return ()
-    return (f"the record has not been signed for {waiting:.0f} s; is its second place writable?",)
+    return (f"the record has not been signed for {waiting:.0f} s; are the record and its second place available?",)
 
 
 def _signer_in(key_file: Path) -> Ed25519Signer:

@@ -1,5 +1,8 @@
 """Decides which sub-agents a turn may call, from values in memory.
 
+`bind_turn` calls this once per turn, before the model of the orchestrator sees its tools. Equal values give an equal
+surface, on every replica.
+
 Source: PC2-FR-1, PC2-FR-2, PC1-D-10, TN-51, DESIGN section 8 (first bullet).
 """
 

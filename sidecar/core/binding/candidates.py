@@ -1,5 +1,8 @@
 """Selects the definition that serves each slot for one user, from memory.
 
+A slot is the stable name under which an orchestrator calls a sub-agent; several definitions of one slot may be served
+to different users while a rollout is under way.
+
 Source: DESIGN section 8, TN-51, TN-58, TN-62.
 """
 

@@ -1,4 +1,8 @@
-"""The surface of one turn: immutable values from its bind to its end."""
+"""The surface of one turn: immutable values from its bind to its end.
+
+A surface is the list of sub-agents that the turn may call, with their tool schemas and the prompt. Turns with equal
+decisions share one surface, so nothing in it may depend on a single turn or user.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache

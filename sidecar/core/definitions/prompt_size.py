@@ -41,6 +41,7 @@ class _EveryFlag:
 
 def tool_tokens(name: str, description: str, schema: Mapping[str, Any], count: TokenCounter) -> int:
     """Return the estimated tokens that one tool adds to every request to a model that can call it."""
+    # The estimate is for warnings; providers count tools in their own ways.
     return count(name) + count(description) + count(canonical_text(schema))
 
 
@@ -65,6 +66,7 @@ def weigh_sub_agents(place: SourceLocation, listed: Sequence[tuple[str, int]], m
 
     Source: PC1-NFR-3b, PC1-D-58, TN-50.
     """
+    # Only these are offered, so only they cost anything.
     offered = [tokens for _, tokens in listed[:most]]
     if len(offered) > SUB_AGENTS_BEFORE_WARNING:
         yield place.warning(

@@ -1,4 +1,8 @@
-"""Converts parsed files to a catalogue: checks, resolves references, estimates sizes, computes digests. Pure."""
+"""Converts parsed files to a catalogue: checks, resolves references, estimates sizes, computes digests. Pure.
+
+The adapter for directories has read and parsed the files; everything from there to cards that a bind can use happens
+here.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial

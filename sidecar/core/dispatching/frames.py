@@ -1,6 +1,9 @@
 """The frames that a listener of a dispatch receives, and the log of events behind them.
 
 Frames are coalesced: events that happen while a frame is being sent go into the next frame.
+
+`LiveDispatch` has one log, and each stream to a client reads from it at its own pace. A stream that comes back names
+the last event that it has seen, and gets the later ones.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,8 @@
-"""The outcome of one call, which its parent gets, and the sentences that an orchestrator's model reads about it."""
+"""The outcome of one call, which its parent gets, and the sentences that an orchestrator's model reads about it.
+
+`run_child` produces an outcome for each call that ran, and `plan` for each call that is refused. The outcome is
+recorded before the orchestrator receives it.
+"""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -53,6 +57,7 @@ class Usage(msgspec.Struct, frozen=True):
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
+            # The known part is a lower bound, which is more useful than nothing.
             sum(known) if known else None,
             self._cost_with(other),
         )

@@ -1,5 +1,8 @@
 """Decides for each call of a model response whether it runs, and with which arguments.
 
+`dispatch_calls` makes the plan when a model response arrives, before anything is recorded. A refused call gets its
+outcome here and never has a child. Pure: a replay and a takeover make the same plan from the recorded request.
+
 Source: PC2-FR-7c, PC2-D-1, PC2-D-3, TN-17, TN-18.
 """
 

@@ -1,4 +1,8 @@
-"""The question of a suspended sub-agent, its answer, and the input of the sub-agent that continues."""
+"""The question of a suspended sub-agent, its answer, and the input of the sub-agent that continues.
+
+The question ends its child: nothing keeps running while a user thinks. When the answer comes, a new child continues
+with the state that the first one left.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -13,6 +17,7 @@ from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.identifiers import ChildId, DispatchId, TurnId
 from subagents_errors import CallFailure
 
+# These limits keep facts small: question, answer and state are recorded, and read again at every restore of the turn.
 LONGEST_QUESTION: Final = 4 * 1024
 """Characters of a question."""
 LONGEST_ANSWER: Final = 16 * 1024
@@ -145,7 +150,7 @@ def problem_of(asked: Asked) -> str:
     try:
         # Encoded first: a lone surrogate fails here, and not later in the record.
         about = asked.about_json.encode()
-        asked.text.encode()  # raises for half of a surrogate pair, which no message can carry
+        asked.text.encode()  # a lone surrogate raises here, and not when the fact is written
         problems = {
             "the question has no kind": not isinstance(asked.kind, QuestionKind),
             f"the question must have 1 to {LONGEST_QUESTION} characters": not asked.text.strip()
@@ -155,6 +160,8 @@ def problem_of(asked: Asked) -> str:
             "the question does not say who may answer": not isinstance(asked.answerer, Answerer),
             "the question expires before it is asked": asked.expires_in is not None
             and asked.expires_in <= timedelta(0),
+            # The orchestrator's model reads texts of others. If it could approve, an injected text could cause an
+            # effect.
             "only the user may approve or authorise": asked.kind is not QuestionKind.NEEDS_INPUT
             and asked.answerer is not Answerer.USER,
         }

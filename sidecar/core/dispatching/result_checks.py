@@ -1,4 +1,8 @@
-"""Collects the result that one attempt reports, and checks it before the consumer-agent can receive it (SX-53)."""
+"""Collects the result that one attempt reports, and checks it before the consumer-agent can receive it (SX-53).
+
+`run_attempt` passes each message of the runner to a collector as it arrives, so that a result that is too large or
+malformed ends the attempt at once.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -146,12 +150,15 @@ class ResultCollector:
         shown = harmless(text)
         if shown is not text and self._on_changed is not None:
             self._on_changed()
+            # Once for each attempt: operators count changed answers, not changed pieces.
             self._on_changed = None
         return shown
 
 
 def _bytes_of(text: str) -> int:
     """Return the length in UTF-8 bytes. Raises `InvalidResult` for a value that UTF-8 cannot encode."""
+    # A runner in this process may send any object. A subclass of `str` may behave differently from the text that it
+    # shows.
     if type(text) is not str:
         raise InvalidResult(CallFailure.RESULT_INVALID, f"a {type(text).__name__} in the place of a text")
     try:

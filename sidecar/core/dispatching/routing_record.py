@@ -1,6 +1,9 @@
 """The routing decision of one turn: the sub-agents that could be called, those that were, and the outcomes.
 
-It contains no text of a user or a sub-agent. Source: PC2-FR-15, REQUIREMENTS 6.8, DESIGN section 11.
+Built when a turn ends, and recorded with its end; used to judge how well orchestrators select sub-agents. It
+contains no text of a user or a sub-agent.
+
+Source: PC2-FR-15, REQUIREMENTS 6.8, DESIGN section 11.
 """
 
 from collections.abc import Sequence

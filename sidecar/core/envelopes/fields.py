@@ -1,4 +1,8 @@
-"""The members of an envelope in either form, each read only when a check needs it."""
+"""The members of an envelope in either form, each read only when a check needs it.
+
+An envelope is the answer of a data service: a signed header about user and type, and a payload. `release` runs the
+checks and reads the members from here.
+"""
 
 from dataclasses import dataclass, field
 from typing import Protocol

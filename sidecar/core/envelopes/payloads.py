@@ -1,4 +1,7 @@
-"""Parses a payload after the checks have shown that the envelope is for the right user."""
+"""Parses a payload after the checks have shown that the envelope is for the right user.
+
+The order matters: a payload of another user must not even be parsed.
+"""
 
 import math
 from typing import Any, Final

@@ -1,4 +1,9 @@
-"""The JSON schema of a payload, by `(domain_type, enricher_id)`. Source: PC2-D-23, PC2-T-4."""
+"""The JSON schema of a payload, by `(domain_type, enricher_id)`.
+
+The last check of `release`: a payload reaches a sub-agent only if it has the form that is declared for its type.
+
+Source: PC2-D-23, PC2-T-4.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

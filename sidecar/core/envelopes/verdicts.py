@@ -1,4 +1,8 @@
-"""The expected values of an envelope, and the two possible results of its checks."""
+"""The expected values of an envelope, and the two possible results of its checks.
+
+`call_tool` takes the expected values from the child and its card, never from the answer; `release` compares the
+answer with them.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

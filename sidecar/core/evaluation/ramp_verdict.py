@@ -18,6 +18,7 @@ from sidecar.core.evaluation.sequential_tests import Comparison, Tally, compare,
 from sidecar.core.rollout.bucketing import WHOLE
 
 Block = Mapping[str, ArmBlock]
+# The sum is 1, so that the probability of a false breach over all measures together is at most alpha.
 SHARES: Final = {"failures": 0.3, "reason": 0.2, "latency": 0.2, "tokens": 0.1, "score": 0.2}
 """The division of alpha among the kinds of measures.
 
@@ -35,8 +36,10 @@ QUANTILES: Final = {"median": 0.5, "p95": 0.95}
 MOST_SCORES: Final = 20
 FIRST_CALLS: Final = 20
 """The number of calls of the target from which its quantiles are used."""
+# With enough users even a tiny difference is certain, and no operator would want a ramp-down for it.
 SMALLEST: Final = {"failures": 0.01, "reason": 0.01, "latency": 0.05, "tokens": 0.1, "score": 0.02}
 """Differences of means below which a measure is no breach, however certain the difference is."""
+# Smaller than `alpha`, because an alarm stops all proposals until an operator has found the cause.
 RATIO_ALPHA: Final = 0.001
 
 
@@ -56,6 +59,7 @@ class Measure(Struct, frozen=True):
     @property
     def breached(self) -> bool:
         """Return whether the active definition is worse: significantly, and by a relevant difference."""
+        # Two conditions: certain, and large enough to matter.
         return self.seen.exceeds(self.alpha) and self.seen.difference >= SMALLEST[self.kind]
 
     @property
@@ -142,6 +146,7 @@ def judge(blocks: Sequence[Block], ramp: int, curve: Sequence[int], rules: Rules
     if ratio >= log(1 / RATIO_ALPHA):
         share = f"{active / (active + target):.1%} of {active + target} users are inside a ramp of {ramp / 100:g} %"
         return verdict(Verdict.UNSURE, (f"sample ratio mismatch: {share}, so the arms cannot be compared",))
+    # Last before the proposal: absence of a breach means something only if one could have been noticed.
     missing = tuple(_missing(*called, tell, rules))
     if missing:
         return verdict(Verdict.WAIT, missing)
@@ -188,6 +193,7 @@ def _beyond(blocks: Sequence[Block], kind: str, bounds: int, quantile: float) ->
     before = [0] * (bounds + 1)
     for block in blocks:
         active, target = (getattr(block[arm], kind) for arm in ("active", "target"))
+        # A quantile of a few calls is mostly chance; the blocks before this point are not compared.
         if sum(before) >= FIRST_CALLS:
             limit = _bucket(before, quantile) + 1
             yield Tally(sum(active), sum(active[limit:])), Tally(sum(target), sum(target[limit:]))
@@ -215,4 +221,5 @@ def _missing(inside: int, outside: int, tell: float, rules: Rules) -> Iterator[s
 
 def _next_step(ramp: int, curve: Sequence[int]) -> int:
     """Return the next declared step; without declared steps, twice the ramp."""
+    # Beyond the last declared step there is only the whole; see the rules for raises in `core/rollout/transitions`.
     return next((each for each in curve if each > ramp), WHOLE) if curve else min(ramp * 2, WHOLE)

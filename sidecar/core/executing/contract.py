@@ -173,6 +173,8 @@ class ContractTemplate(msgspec.Struct, frozen=True):
                 run_id=turn_id,
                 step_idx=step_idx,
                 task_prompt=text.task_prompt,
+                # The runner receives the whole text as part of its request; only the stored contract has the short
+                # form.
                 goal_summary=text.prior_context[:GOAL_SUMMARY_LIMIT],
             ),
             step=WorkflowStep(title=step.title, description=request, success_criteria=step.success_criteria),
@@ -237,6 +239,8 @@ def _around(common: Contract) -> tuple[str, str, str]:
     after_parent = common.to_json().removeprefix(f'{{"parent":{_encoded(common.parent).decode()}')
     head, description, rest = after_parent.partition('"description":')
     middle, time_left, end = rest.removeprefix('""').partition('"time_left_ms":')
+    # In the template description and time are empty (`""`, `null`); they are cut out, because `filled` puts the real
+    # ones there.
     return head + description, middle + time_left, end.removeprefix("null")
 
 

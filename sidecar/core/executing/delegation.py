@@ -88,6 +88,7 @@ def is_cycle(contract: Contract, tool: SurfaceTool) -> bool:
     """Return whether `tool` is the child itself or waits for it: by slot, or by its definition under another slot."""
     above = [(each.sub_agent_id, each.definition_id) for each in contract.ancestors]
     waiting = [(contract.sub_agent_id, contract.definition_id), *above]
+    # Both are compared, because one definition may serve two slots.
     return any(tool.slot == slot or tool.card.definition.id == definition_id for slot, definition_id in waiting)
 
 
@@ -176,6 +177,7 @@ def _execution(parent: Execution, limits: Limits, left: RemainingBudget) -> Exec
 
 def _budgets(parent: Budgets, limits: Limits, left: RemainingBudget) -> Budgets:
     own_clock = None if limits.wall_clock is None else _milliseconds(limits.wall_clock)
+    # Not narrowed by the parent's: it detects a dead runner, and grants nothing.
     idle = None if limits.idle_timeout is None else _milliseconds(limits.idle_timeout)
     return Budgets(
         wall_clock_ms=_least(own_clock, parent.wall_clock_ms, left.wall_clock_ms),

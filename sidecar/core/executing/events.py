@@ -1,5 +1,8 @@
 """The events of one child, as they are derived from facts, and the state that each leads to.
 
+The log of a child is what operators see of it. No event is stored as such; `core/journal/child_events` derives them
+from facts.
+
 Source: SX-38 .. SX-47, TN-98, TN-99.
 """
 

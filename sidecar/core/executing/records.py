@@ -1,4 +1,7 @@
-"""The records that a store keeps, one type per kind of row. A stored record is never changed."""
+"""The records that a store keeps, one type per kind of row. A stored record is never changed.
+
+Readers derive them from the facts of a turn; see `core/journal`.
+"""
 
 from datetime import datetime
 

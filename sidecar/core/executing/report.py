@@ -1,4 +1,9 @@
-"""The report of one child, in Markdown, for people. Source: SX-9, SX-39, SX-40."""
+"""The report of one child, in Markdown, for people.
+
+`child_reports` writes it to a file when a child settles, if the operator wants such files. Nothing reads it back.
+
+Source: SX-9, SX-39, SX-40.
+"""
 
 from collections.abc import Iterator, Sequence
 

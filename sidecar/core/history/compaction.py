@@ -1,6 +1,6 @@
 """When an episode must be compacted, and which turns a summary may replace. Source: PC1-FR-11, TN-15.
 
-The sidecar only reports that it is time; the orchestrator's own model writes the summary.
+The sidecar only reports, in the answer to a bind, that it is time; the orchestrator's own model writes the summary.
 """
 
 from collections.abc import Sequence

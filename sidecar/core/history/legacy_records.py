@@ -100,6 +100,7 @@ def _problem_with(record: LegacyRecord) -> str:
 
 def _without_values(error: DecodeError) -> str:
     """Return a decoder's message. It names fields and types, and quotes at most an unknown role."""
+    # A parser's message may quote the line, which contains texts of users.
     return str(error) if isinstance(error, SchemaMismatch) else "is not a JSON object"
 
 

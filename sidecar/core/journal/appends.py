@@ -1,4 +1,7 @@
-"""The facts that a database must store for a turn, and its information about the journal."""
+"""The facts that a database must store for a turn, and its information about the journal.
+
+`operations/record` passes linked facts to an adapter, which stores facts and turn index in one transaction.
+"""
 
 from datetime import date, datetime
 

@@ -1,6 +1,8 @@
 """The state of one dispatch after its facts: its record, its request, and the outcomes of its calls.
 
 The routing decision of a turn is derived from its dispatches, its claims, and values of its end.
+
+Part of `turn_projection`, which a restore and every read of a turn use.
 """
 
 from collections.abc import Iterator, Mapping

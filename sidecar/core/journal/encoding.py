@@ -1,6 +1,8 @@
 """Facts as bytes: MessagePack without field names, each part after the number of its format version.
 
 An unknown version, kind, event or field is refused: skipping a fact would change the state of the turn.
+
+Databases store these bytes, and links are computed over them, so the same fact must always give the same bytes.
 """
 
 from collections.abc import Callable, Mapping, Sequence

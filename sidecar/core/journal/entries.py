@@ -1,4 +1,7 @@
-"""The stages of a fact: drafted, linked, stored."""
+"""The stages of a fact: drafted, linked, stored.
+
+An operation drafts a fact, the journal links it to the fact before it in its turn, and the store confirms it.
+"""
 
 from datetime import datetime
 

@@ -79,6 +79,7 @@ class Settlement(Part, frozen=True):
     place: int
     outcome: Outcome
     reason: CallFailure | None
+    # Offsets take a few bytes in MessagePack; a whole time for each part would be longer.
     after: int = 0
     revision: int = 0
     ran: bool = False

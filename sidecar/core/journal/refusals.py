@@ -1,4 +1,8 @@
-"""The reasons for which a fact is refused: one for each rule, with its sentence."""
+"""The reasons for which a fact is refused: one for each rule, with its sentence.
+
+A writer whose fact is refused has lost a race or has a defect. `verify-log` applies the same rules to what is stored,
+and prints the sentence.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum, unique

@@ -1,4 +1,8 @@
-"""One turn after its facts, for readers: the state that the rules need, and the records derived from the facts."""
+"""One turn after its facts, for readers: the state that the rules need, and the records derived from the facts.
+
+All readers of a whole turn use this: a restore, the operators' views, a replay. `standing` is the smaller state
+for the writer.
+"""
 
 from collections.abc import Iterable, Set
 

@@ -1,4 +1,8 @@
-"""The watermarks of lists in the journal, and the changes after them."""
+"""The watermarks of lists in the journal, and the changes after them.
+
+Lists are derived from the journal. The projector stores the watermarks up to which it has derived them, and asks for
+the changes after these.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,6 +1,7 @@
 """The columns of a turn's row in databases, in order.
 
-Lists are JSON text; times are in a form that the database compares.
+SQLite and PostgreSQL both write and read rows with this. Lists are JSON text; times are in a form that the database
+compares.
 """
 
 from collections.abc import Callable

@@ -91,6 +91,7 @@ class TurnLineBuilder:
         self._day = self._day or stored.at.astimezone(UTC).date()
         if isinstance(body, DispatchOpened | TurnEnded) and body.claims is not None and self._of is None:
             user = texts_of(stored).user
+            # After an erasure the claims are still there, but the texts with the user are not.
             self._of = body.claims.episode_id, Principal("" if user is None else user.principal)
         if isinstance(body, DispatchOpened):
             # Two dispatches of one turn may be recorded in another order than they began.
@@ -122,10 +123,12 @@ class TurnLineBuilder:
         return TurnLine(self.turn_id, self.version, self._day, self._row())
 
     def _row(self) -> TurnRow | None:
+        # A turn without dispatches has only the fact of its end, so its begin is not known.
         began_at = self._began_at or self._ended_at
         if self._of is None or began_at is None:
             return None
         called: dict[Slot, int] = {}
+        # By step: facts may be recorded in another order than the model emitted the calls.
         for step in sorted(self.slots):
             called[self.slots[step]] = called.get(self.slots[step], 0) + 1
         return TurnRow(
@@ -182,6 +185,7 @@ def with_newer(rows: Iterable[TurnRow], newer: Newer) -> list[TurnRow]:
 
 
 def _newest(row: TurnRow) -> tuple[datetime, TurnId]:
+    # The id decides between turns of the same time. Otherwise a page could repeat or omit one of them.
     return row.began_at, row.turn_id
 
 
@@ -226,6 +230,7 @@ def episode_rows(uses: Iterable[EpisodeActivity], limit: int, before: EpisodeMar
     """Return the most recently used episodes, newest first, from all their turns; with `before` only those after it."""
     episodes: dict[tuple[str, str], list[EpisodeActivity]] = {}
     for use in uses:
+        # By user as well: ids of episodes come from clients, and two users may have the same one.
         episodes.setdefault((use.episode_id, use.principal), []).append(use)
     found = [_episode(sorted(each, key=lambda use: use.first)) for each in episodes.values()]
     listed = found if before is None else [row for row in found if mark_of(row) < before]

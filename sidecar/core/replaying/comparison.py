@@ -1,4 +1,7 @@
-"""Compares the joined result of a replay with the result that the parent received."""
+"""Compares the joined result of a replay with the result that the parent received.
+
+The last part of a replay: it tells whether the code of today makes the same result from the recorded inputs.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 

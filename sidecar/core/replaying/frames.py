@@ -12,6 +12,7 @@ import msgspec
 from sidecar.core.decoding import DecodeError, JsonDecoder, from_json
 
 VERSION: Final = 1
+# Frames are kept for diagnosis only; without a limit, one flooding runner could fill the record.
 LARGEST: Final = 256 * 1024
 """The most bytes of one attempt's frames. A larger attempt is truncated, and cannot be replayed."""
 

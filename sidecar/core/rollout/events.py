@@ -1,5 +1,7 @@
 """The events of each step: lifecycle audit events, and separate rollout events.
 
+A step and its events are written in one transaction; sinks outside receive them later from the audit.
+
 Source: PF1-FR-10, PF1 §5.7, TN-85.
 """
 
@@ -65,6 +67,7 @@ class TransitionEvent(msgspec.Struct, frozen=True, kw_only=True):
         actor_key: what authenticated the actor: the id of an operator's key, or the URL of an issuer; empty: no token
             was involved, or the event is older than this field.
         actor_role: the role in which the actor asked; empty where `actor_key` is empty.
+        traceparent: the W3C trace in which the step was requested; empty: none, or the event is older than this field.
     """
 
     slot: Slot
@@ -81,6 +84,7 @@ class TransitionEvent(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     actor_key: str = ""
     actor_role: str = ""
+    traceparent: str = ""
 
     @property
     def event_id(self) -> str:
@@ -145,7 +149,7 @@ class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Any other event of a rollout.
 
     Attributes:
-        actor_key, actor_role: as in a transition.
+        actor_key, actor_role, traceparent: as in a transition.
         before, after: ramps in basis points, if the event is about a ramp.
         sought: for a refused or held request, the requested change; see `StepRequest.sought`.
         mode: of the rollout, if this event changed it.
@@ -163,6 +167,7 @@ class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     actor_key: str = ""
     actor_role: str = ""
+    traceparent: str = ""
     before: int = 0
     after: int = 0
     detail: str = ""

@@ -141,11 +141,13 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
         Flags that the sidecar created count. In `promote`, flags that a revision named count regardless of their
         creator.
         """
+        # A definition that is being decommissioned is in `rollback` already, so no kill is left to make.
         if self.flag is None or self.decommission_began_at is not None:
             return False
         made = self.flags in {FlagPair.CREATED, FlagPair.ON}
         if self.state is LifecycleState.PROMOTE:
             return made or self.flags is FlagPair.NAMED
+        # In `test` a flag that only a revision named was never on, so its being off says nothing.
         return made and self.state is LifecycleState.TEST
 
 

@@ -31,7 +31,7 @@ class DecommissionScope(msgspec.Struct, frozen=True):
     catalogue: Catalogue
 
 
-def blockers(scene: DecommissionScope, step: CleanupStep) -> tuple[str, ...]:
+def blockers(scope: DecommissionScope, step: CleanupStep) -> tuple[str, ...]:
     """Return what blocks a step, one sentence each; the conditions of earlier steps must still hold.
 
     References count from the first step on: an entry is removed only when no other entry names it (PF1-FR-11a, TN-90).
@@ -42,13 +42,13 @@ def blockers(scene: DecommissionScope, step: CleanupStep) -> tuple[str, ...]:
         checks = [_entry_there, references, _blocks]
     if step is CleanupStep.EVALS_AND_TOOLS:
         checks.append(_tools_to_remove)
-    return tuple(said for check in checks for said in check(scene))
+    return tuple(said for check in checks for said in check(scope))
 
 
-def leftovers(scene: DecommissionScope) -> tuple[str, ...]:
+def leftovers(scope: DecommissionScope) -> tuple[str, ...]:
     """Return everything that must be removed or decided before a decommission ends, one sentence each."""
-    seen = [said for check in (_entry_there, references, _blocks, _tools_to_remove) for said in check(scene)]
-    return (*seen, *pending_steps(scene.facts))
+    seen = [said for check in (_entry_there, references, _blocks, _tools_to_remove) for said in check(scope)]
+    return (*seen, *pending_steps(scope.facts))
 
 
 def pending_steps(facts: DefinitionFacts) -> Iterator[str]:
@@ -68,12 +68,13 @@ def pending_steps(facts: DefinitionFacts) -> Iterator[str]:
             yield f"step {step.label} is not taken"
 
 
-def references(scene: DecommissionScope) -> Iterator[str]:
+def references(scope: DecommissionScope) -> Iterator[str]:
     """Yield the entries that still name its slot in `sub_agents`, unless another definition fills the slot."""
-    slot = scene.rollout.slot
-    if any(_fills(scene, scene.catalogue.cards[name]) for name in scene.catalogue.slots.get(slot, ())):
+    slot = scope.rollout.slot
+    # The slot is the name that orchestrators list, so a successor in the same slot keeps their entries valid.
+    if any(_fills(scope, scope.catalogue.cards[name]) for name in scope.catalogue.slots.get(slot, ())):
         return
-    for name, card in scene.catalogue.cards.items():
+    for name, card in scope.catalogue.cards.items():
         if slot in card.definition.sub_agents:
             yield f"{name} still names {slot} in `sub_agents`, and nothing else fills it"
 
@@ -101,7 +102,7 @@ def _used(card: Card, catalogue: Catalogue, names_of: Callable[[Card], list[str]
     return frozenset(name for each in others for name in names_of(each))
 
 
-def _fills(scene: DecommissionScope, card: Card) -> bool:
+def _fills(scope: DecommissionScope, card: Card) -> bool:
     """Return whether a definition may fill the slot instead; the same rule as check b of `validate-refs`.
 
     A minor revision that is not recorded counts as the definition that it revises. (A definition that is being
@@ -109,37 +110,38 @@ def _fills(scene: DecommissionScope, card: Card) -> bool:
     """
     known = [
         each
-        for each in scene.rollout.of_id(card.definition.id)
+        for each in scope.rollout.of_id(card.definition.id)
         if card.digest == each.digest or card.shape == each.shape
     ]
     rolled_back = any(each.state is LifecycleState.ROLLBACK for each in known)
     # The definition that is removed cannot fill its own slot.
-    own = card.definition.id == scene.facts.definition_id
+    own = card.definition.id == scope.facts.definition_id
     return not own and not card.definition.deprecated and not rolled_back
 
 
-def _entry_served(scene: DecommissionScope) -> Iterator[str]:
-    card = scene.catalogue.cards.get(scene.facts.definition_id)
+def _entry_served(scope: DecommissionScope) -> Iterator[str]:
+    card = scope.catalogue.cards.get(scope.facts.definition_id)
     if card is not None and not card.definition.deprecated:
-        yield f"the entry of {scene.facts.definition_id} is there, and not marked `status: deprecated`"
+        yield f"the entry of {scope.facts.definition_id} is there, and not marked `status: deprecated`"
 
 
-def _entry_there(scene: DecommissionScope) -> Iterator[str]:
-    if scene.facts.definition_id in scene.catalogue.cards:
-        yield f"the entry of {scene.facts.definition_id} is still in agent_config.yaml"
+def _entry_there(scope: DecommissionScope) -> Iterator[str]:
+    if scope.facts.definition_id in scope.catalogue.cards:
+        yield f"the entry of {scope.facts.definition_id} is still in agent_config.yaml"
 
 
-def _blocks(scene: DecommissionScope) -> Iterator[str]:
-    for name in own_blocks(scene.card, scene.catalogue):
-        if name in scene.catalogue.blocks:
+def _blocks(scope: DecommissionScope) -> Iterator[str]:
+    for name in own_blocks(scope.card, scope.catalogue):
+        if name in scope.catalogue.blocks:
             yield f"the prompt block {name} still exists, and no other definition uses it"
 
 
-def _tools_to_remove(scene: DecommissionScope) -> Iterator[str]:
-    record = scene.facts.decommission
+def _tools_to_remove(scope: DecommissionScope) -> Iterator[str]:
+    record = scope.facts.decommission
     decided = None if record is None else record.decided(Subject.TOOLS)
+    # A tool belongs to a data service, which may have other users. Only a decision of an operator makes it a leftover.
     if decided is None or decided.choice is not Choice.REMOVE:
         return
-    for name in own_tools(scene.card, scene.catalogue):
-        if name in scene.catalogue.tools:
+    for name in own_tools(scope.card, scope.catalogue):
+        if name in scope.catalogue.tools:
             yield f"the tool {name} still exists, and no other definition uses it"

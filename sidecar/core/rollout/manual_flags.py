@@ -138,11 +138,11 @@ def refuse_on(
             )
 
 
-def affected(everybody: Iterable[FlaggedDefinition], *, on: bool) -> tuple[SwitchEffect, ...]:
+def affected(definitions: Iterable[FlaggedDefinition], *, on: bool) -> tuple[SwitchEffect, ...]:
     """Return the effect of a switch on each definition with the flag."""
     return tuple(
         SwitchEffect(each.slot, each.facts.definition_id, each.facts.digest, each.facts.state, _words(each, on=on))
-        for each in everybody
+        for each in definitions
     )
 
 

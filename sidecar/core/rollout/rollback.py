@@ -1,4 +1,9 @@
-"""Rolls a definition back and selects its replacement. Source: PF1-D-22 to PF1-D-24, PF1-FR-7b, TN-63, TN-65."""
+"""Rolls a definition back and selects its replacement.
+
+Pure: `take_step` writes the result, and `serving` then selects the replacement for all later binds.
+
+Source: PF1-D-22 to PF1-D-24, PF1-FR-7b, TN-63, TN-65.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,8 @@
-"""The parts of every rollout step: its actor, its change, and its events."""
+"""The parts of every rollout step: its actor, its change, and its events.
+
+Each kind of step has its own module (`transitions`, `rollback`, `decommission`); all of them return a change, which
+`take_step` writes.
+"""
 
 from datetime import datetime
 
@@ -19,12 +23,14 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
         actor: the authenticated subject; never a field of a request.
         actor_key: what authenticates the actor: the id of an operator's key, or the URL of an issuer.
         actor_role: the role in which the actor asks; empty: the step was not requested with a token.
+        traceparent: the trace in which the step was requested; empty: none.
         definition_version, active_flags: of the configuration and the flags at that time.
     """
 
     actor: str
     actor_key: str = ""
     actor_role: str = ""
+    traceparent: str = ""
     reason: str
     request_id: str
     at: datetime
@@ -61,6 +67,7 @@ def transition(
         actor=by.actor,
         actor_key=by.actor_key,
         actor_role=by.actor_role,
+        traceparent=by.traceparent,
         reason=by.reason,
         request_id=by.request_id,
     )
@@ -96,6 +103,7 @@ def event_about(
         actor=by.actor,
         actor_key=by.actor_key,
         actor_role=by.actor_role,
+        traceparent=by.traceparent,
         reason=by.reason,
         request_id=by.request_id,
         before=facts.ramp if to is not None else 0,

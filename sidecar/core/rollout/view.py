@@ -1,4 +1,8 @@
-"""The view of all rollouts that binds read: one immutable value, replaced as a whole."""
+"""The view of all rollouts that binds read: one immutable value, replaced as a whole.
+
+`views/snapshot` replaces it when the store has changed. A bind takes the value once and sees one consistent state,
+without a lock.
+"""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType

@@ -1,4 +1,8 @@
-"""What a client may send over a lane, and when."""
+"""What a client may send over a lane, and when.
+
+A lane is one long-lived stream that carries several operations of a client. `rpc/session` reads messages and passes
+each through these rules before it starts an operation.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -51,6 +55,7 @@ class IncomingValidator(Struct):
         """Accept the client's hello. Raises `SessionInvalid`."""
         if self.stage is not LaneStage.OPENING:
             raise _invalid("hello", "was sent before; it belongs into the first message only")
+        # In protobuf, 0 is also the value of a field that was not sent.
         if contract_version < 1:
             raise _invalid("hello.contract_version", "must be at least 1")
         if credit_bytes < 0:

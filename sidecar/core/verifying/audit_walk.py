@@ -1,4 +1,7 @@
-"""Iterates over the chain of the audit of rollouts, and reports its problems."""
+"""Iterates over the chain of the audit of rollouts, and reports its problems.
+
+`verify-log` reads the chain in portions, because it may be longer than the memory.
+"""
 
 from collections.abc import Iterator, Mapping
 

@@ -204,6 +204,7 @@ def furthest(lines: Iterable[CheckpointLine]) -> dict[RootKey, RootState]:
     states: dict[RootKey, RootState] = {}
     for line in lines:
         known = states.get(line.key)
+        # Equal numbers count too: a retention repeats the number of the last checkpoint.
         grown = line.kind in OF_ROOTS and (known is None or line.number >= known.number)
         if grown or line.kind is LineKind.RESTORED:
             states[line.key] = line.state
@@ -239,9 +240,11 @@ class CheckpointClaims(msgspec.Struct):
             return self._restore_audit(line)
         if line.kind is LineKind.RESTORED:
             self.restored[line.key] = line
+            # Without facts there is no root to compare: the whole root was lost with the record.
             return not line.number or self.of(line.key).get(line.number, line.root) == line.root
         if line.kind is LineKind.ERASURE:
             said = line.day, line.number, line.root
+            # The id of a marker is used once, so another statement under the same id is a forgery or a defect.
             return self.erased.setdefault(line.marker or "", said) == said
         first = self.roots.setdefault(line.key, {}).setdefault(line.number, line.root)
         if line.kind is LineKind.RETENTION:

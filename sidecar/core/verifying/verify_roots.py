@@ -1,4 +1,9 @@
-"""Verifies one running root: its facts, its recorded state, and its signatures."""
+"""Verifies one running root: its facts, its recorded state, and its signatures.
+
+A running root is a hash over the facts that one sidecar appended to the turns of one day. It is signed and stored
+outside the database, so a
+change of rows would go unnoticed only with the key as well.
+"""
 
 from collections.abc import Iterator, Mapping
 

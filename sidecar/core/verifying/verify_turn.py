@@ -1,6 +1,9 @@
 """Verifies the facts of one turn: their links, the rules, and the turn's index.
 
 Only the first error of a turn is reported, because later facts cannot be judged after it.
+
+Part of `verify-log`. It applies the same rules as the writer, so a fact that a correct writer would have refused is
+found.
 """
 
 from collections.abc import Iterator, Sequence

@@ -17,6 +17,7 @@ from sidecar.core.rollout.events import DecommissionMark, RolloutEvent, Transiti
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.redaction import Redactor
+from sidecar.operations.turn.state.trace_context import TraceContext
 from sidecar.policy.audit import AuditEntry
 
 AUDIT_LOG: Final = "sidecar.audit"
@@ -52,6 +53,7 @@ def written(entry: AuditEntry) -> AuditEntry:
         "actor_role": body.actor_role,
         "reason": body.reason,
         "request_id": body.request_id,
+        **_trace(body),
     }
     # A field without a value is left out, so that a consumer can tell "none" from an empty text.
     given = {name: value for name, value in ours.items() if value is not None}
@@ -178,6 +180,12 @@ def _happening(event: RolloutEvent) -> dict[str, Any]:
     }
 
 
+def _trace(body: TransitionEvent | RolloutEvent) -> dict[str, str]:
+    """Return the trace in which the step was requested, with the names that it has in every line of the log."""
+    trace = TraceContext(body.traceparent)
+    return {"trace_id": trace.trace_id, "span_id": trace.span_id} if trace.traceparent else {}
+
+
 def _plain(percent: float) -> float:
     """Return whole numbers as such: `100`, not `100.0`."""
     return int(percent) if percent == int(percent) else percent
@@ -188,5 +196,6 @@ def _record(entry: AuditEntry) -> logging.LogRecord:
     # The time at which binds first used the new state; before that, users were still served by the old one.
     happened: datetime = entry.effective_at or entry.body.at
     record.created = happened.timestamp()
-    record.__dict__.update(event=entry.fields["event"], fields=dict(entry.fields))
+    trace = TraceContext(entry.body.traceparent)
+    record.__dict__.update(event=entry.fields["event"], fields=dict(entry.fields), of_trace=trace)
     return record

@@ -1,4 +1,8 @@
-"""Records a score of one call as a fact of its turn. The record says which definition and which arm was scored."""
+"""Records a score of one call as a fact of its turn. The record says which definition and which arm was scored.
+
+A score comes from a judge or a user, usually after the end of its turn, so the fact is appended to a closed turn as
+well. `ramp_evidence` counts scores per arm of a ramp.
+"""
 
 import asyncio
 from typing import NoReturn

@@ -1,4 +1,8 @@
-"""The facts of an episode that a bind needs: from a cache, from one short read, or unknown."""
+"""The facts of an episode that a bind needs: from a cache, from one short read, or unknown.
+
+A bind tells the orchestrator which sub-agents the episode called last, and whether the episode should be compacted.
+Both are only hints, so a slow or broken store never fails a bind: the answer is then "unknown".
+"""
 
 from collections import OrderedDict
 from datetime import timedelta

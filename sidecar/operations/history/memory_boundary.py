@@ -1,4 +1,8 @@
-"""The boundary to the episode memory: each call has a time limit, and every failure is treated as an outage."""
+"""The boundary to the episode memory: each call has a time limit, and every failure is treated as an outage.
+
+The memory is a plugin or a database file, and code of plugins may hang, raise anything, or return values of other
+types. All operations on histories use it through this class.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta

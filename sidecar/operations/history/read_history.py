@@ -1,5 +1,8 @@
 """Reads stored conversations: an orchestrator's episode, a sub-agent's own turns.
 
+The orchestrator reads through `ReadEpisode`; a sub-agent reads through the tool gateway, with the grant of its
+attempt. Both first wait briefly for turns that are just being stored.
+
 Source: PC1-FR-7, PC1-FR-10, TN-11.
 """
 

@@ -151,6 +151,7 @@ class Administer:
             # The process ends for good; taking turns again would cut them off moments later.
             if STOP in self.readiness.against:
                 raise Draining("the sidecar has been told to end; that cannot be taken back", retry_after=SOON)
+            # In the reverse order of the begin: a load balancer may send a turn as soon as the sidecar is ready.
             self.binding.draining = False
             self.readiness.clear(DRAIN)
         else:
@@ -189,6 +190,7 @@ class Administer:
             AdmissionRefused: another erasure runs.
             StoreUnavailable, MemoryUnavailable, RecordConflict: what was reported so far is erased.
         """
+        # Before the report: if the record is in memory, this raises, and no erasure has been requested.
         erase = self.eraser()
         if not preview:
             self.report_erasure(by, reason)
@@ -223,6 +225,7 @@ class Administer:
                     text = f"{finding.kind}: {finding.text}"
                     # One by one: a damaged record may have millions of findings.
                     yield Verified(facts=looked.facts, turns=looked.turns, findings=(text,))
+                # Only the last message says `done`. A client that did not get it knows that the verification broke off.
                 notices = tuple(verification.notices())
                 yield Verified(facts=looked.facts, turns=looked.turns, notices=notices, done=True)
         except (RecordUnreadable, OSError):

@@ -1,4 +1,7 @@
-"""Delegates the reads of a record to another store: a base class for stores that change only the writes."""
+"""Delegates the reads of a record to another store: a base class for stores that change only the writes.
+
+A subclass overrides the methods for appends and inherits the rest.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime

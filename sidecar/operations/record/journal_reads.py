@@ -1,4 +1,8 @@
-"""Reads of a record, derived from the facts of its journal."""
+"""Reads of a record, derived from the facts of its journal.
+
+Every store of records (SQLite, PostgreSQL, memory) reads facts in its own way and derives everything else here, so
+that all of them describe a turn in the same way.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime

@@ -1,6 +1,10 @@
 """Reads the record: lists of turns and episodes, one turn, and its events as they happen.
 
-All data comes from the store, so the turn may run at any sidecar. Source: SX-39, SX-40.
+All data comes from the store, so the turn may run at any sidecar.
+
+Clients of the history service call this, among them the operators' console. No dispatch waits for it.
+
+Source: SX-39, SX-40.
 """
 
 import asyncio

@@ -1,5 +1,8 @@
 """Removes old data once a day and leaves signed markers.
 
+A marker is stored outside the database before its rows are removed; the verification of the record later accepts it
+in their place. The supervisor owns the daily loop.
+
 Source: SX-38, DESIGN section 10.
 """
 

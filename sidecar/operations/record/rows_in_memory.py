@@ -1,4 +1,8 @@
-"""The rows of lists in memory, for a journal in memory."""
+"""The rows of lists in memory, for a journal in memory.
+
+The record in memory uses it. It follows the same rules as the tables in databases, so that tests of lists hold for
+both.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date

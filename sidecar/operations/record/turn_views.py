@@ -1,4 +1,8 @@
-"""A turn as clients see it: its line in a list, and as much of the turn as fits into one answer."""
+"""A turn as clients see it: its line in a list, and as much of the turn as fits into one answer.
+
+`read_record` uses it. An answer has a limit of size: texts and events that no longer fit are left out, and the answer
+says how many.
+"""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,8 @@
-"""Finds the definition that a request names, in memory and in the record."""
+"""Finds the definition that a request names, in memory and in the record.
+
+Every step on a rollout begins here. A kill must find its definition even while the store is unavailable, so the
+look-up in memory is separate from the one in the record, which decides.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple

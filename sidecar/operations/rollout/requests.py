@@ -1,4 +1,8 @@
-"""Requests of operators, automation and breakers as plain values; `rpc/translate` creates them from messages."""
+"""Requests of operators, automation and breakers as plain values; `rpc/translate` creates them from messages.
+
+The fingerprint of a request is stored with its answer: a repeated request gets the same answer, and another request
+with the same id is refused.
+"""
 
 from datetime import datetime
 from hashlib import sha256
@@ -14,8 +18,8 @@ from sidecar.core.rollout.manual_flags import FlagKind, FlagSwitched
 from sidecar.core.rollout.rollback import Successor
 from sidecar.policy.lifecycle import Step
 
-WHO = frozenset({"actor_key", "actor_role"})
-"""Fields that identify the requester. They are not part of the contents that a repeated request must match."""
+CONTEXT = frozenset({"actor_key", "actor_role", "traceparent"})
+"""Fields about the requester and the call. They are not part of the contents that a repeated request must match."""
 HELD = "/held"
 """Suffix for the id of a stop whose request id was used by another request before."""
 
@@ -33,6 +37,7 @@ class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
         actor_key: what authenticates the actor: the id of an operator's key, or the URL of an issuer.
         actor_role: the actor's role; empty: the request came without a token. Key and role are taken from the token,
             never from a field of a request.
+        traceparent: the trace in which the step was requested, as the call's metadata has it; empty: none.
     """
 
     definition_id: DefinitionId
@@ -44,6 +49,7 @@ class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
     actor_key: str = ""
     actor_role: str = ""
+    traceparent: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -65,7 +71,7 @@ class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _contents(asked: StepRequest) -> dict[str, Any]:
-    return {name: value for name, value in msgspec.structs.asdict(asked).items() if name not in WHO}
+    return {name: value for name, value in msgspec.structs.asdict(asked).items() if name not in CONTEXT}
 
 
 class Transition(StepRequest, frozen=True, kw_only=True):

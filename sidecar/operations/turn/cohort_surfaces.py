@@ -1,4 +1,8 @@
-"""The surfaces for the present definitions, flags and rollouts; users with the same decisions share one surface."""
+"""The surfaces for the present definitions, flags and rollouts; users with the same decisions share one surface.
+
+A surface is the frozen list of sub-agents that a turn may call, with its prompt. `bind_turn` takes it from here for
+each turn. Almost all turns need one of a few surfaces, so a bind usually only looks a surface up and builds none.
+"""
 
 from typing import Final
 

@@ -1,4 +1,9 @@
-"""Calls that answer a question: checks the answer, records it, and finds the work that the call continues."""
+"""Calls that answer a question: checks the answer, records it, and finds the work that the call continues.
+
+A sub-agent that asked the user something is suspended, and its outcome contains a receipt. Later, usually in the
+next turn, the orchestrator calls with the receipt and the user's answer. `dispatch_calls` redeems the receipts before
+the dispatch is recorded; `takeover` finds the same work again for a dispatch of another sidecar.
+"""
 
 import msgspec
 
@@ -58,7 +63,7 @@ class ContinueWork:
                 dispatch.calls.refuse(outcome)
                 # The call entered its slot queue when the dispatch was accepted. If it stayed there, later calls of the
                 # slot would wait for it until the turn ends.
-                dispatch.turn.lanes.leave(dispatch.lane_keys[outcome.call_id])
+                dispatch.turn.queues.leave(dispatch.queue_keys[outcome.call_id])
                 refused.append(outcome)
         return refused
 

@@ -1,4 +1,8 @@
-"""What a caller can do with a running or settled dispatch: listen again, or cancel one call."""
+"""What a caller can do with a running or settled dispatch: listen again, or cancel one call.
+
+Neither operation needs the connection that began the dispatch: a client may come back over another one, or to another
+replica, which reads the dispatch from the record.
+"""
 
 from datetime import timedelta
 from typing import Final

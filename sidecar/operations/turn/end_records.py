@@ -1,6 +1,7 @@
 """Prepares the end of a turn: every child gets its verdict and is closed, and the routing decision is built.
 
-Nothing here waits or writes.
+`end_turn` calls this when the turn's tasks have ended, and appends the facts that it returns. Nothing here waits or
+writes, so no other work of the turn can run between the verdicts and the routing decision.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,8 @@
-"""Ends a turn on an operator's request, if its parent does not end it."""
+"""Ends a turn on an operator's request, if its parent does not end it.
+
+The normal way is `end_turn`, which the parent calls. This operation is for a turn whose parent is gone or stuck: it
+ends the turn with the default verdicts, and the operator's name and reason are logged first.
+"""
 
 from typing import Protocol
 

@@ -1,4 +1,8 @@
-"""Finds the turn of a token, and restores it from the record if this process did not bind it."""
+"""Finds the turn of a token, and restores it from the record if this process did not bind it.
+
+The consumer-agent may send the requests of one turn to different replicas. The token is signed and contains enough to
+find the turn in the record, so any of them can continue the turn.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 

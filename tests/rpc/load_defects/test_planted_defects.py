@@ -1,4 +1,4 @@
-"""Tests of load, labels, data services and groups of hosts find what they are for: defects, planted from patches.
+"""Tests of load, labels, data services, groups of hosts, traces and live pages find defects, planted from patches.
 
 A patch begins with a sentence, and names the folder, the module and the test that it breaks. Where one no longer
 applies, plant the same defect anew and write the patch again (`git diff -U2`).

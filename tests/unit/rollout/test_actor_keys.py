@@ -1,4 +1,4 @@
-"""What vouched for the actor stays with a step, whatever happens before it is on record."""
+"""What vouched for the actor, and the trace, stay with a step, whatever happens before it is on record."""
 
 from datetime import UTC, datetime
 
@@ -13,29 +13,29 @@ from sidecar.operations.rollout.stored_answers import previous_answer, stored_an
 from tests.support.stopping import SHOP, Rollouts, a_kill
 
 KEY = "ab" * 8
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-async def test_a_kill_that_is_put_on_record_after_a_restart_names_the_key() -> None:
+async def test_a_kill_that_is_put_on_record_after_a_restart_names_the_key_and_the_trace() -> None:
     """It is kept with the stop while the store is away."""
     rollouts = Rollouts()
     rollouts.serve(SHOP)
     before = await rollouts.replica()
     before.away(store=True)
-    await before.stops.kill(a_kill(SHOP, actor_key=KEY), "alice")
+    await before.stops.kill(a_kill(SHOP, actor_key=KEY, traceparent=TRACE), "alice")
     after = await rollouts.replica("b", before.tombstones)
     after.away()
     await after.look()
 
-    assert [(event.actor, event.actor_key) for event in rollouts.transitions()] == [("alice", KEY)]
+    found = [(event.actor, event.actor_key, event.traceparent) for event in rollouts.transitions()]
+    assert found == [("alice", KEY, TRACE)]
 
 
-def test_a_key_is_no_part_of_what_a_request_holds() -> None:
-    """Whose request it is, is kept beside the fingerprint of its contents."""
+def test_neither_key_nor_trace_is_part_of_what_a_request_holds() -> None:
+    """Whose request it is, is kept beside the fingerprint of its contents; a repeated one may have another trace."""
     asked = RampDown(definition_id=DefinitionId("shop"), request_id="r-1", reason="a breach", breach_id="floor-7")
-    again = RampDown(
-        definition_id=DefinitionId("shop"), request_id="r-1", reason="a breach", breach_id="floor-7", actor_key=KEY
-    )
+    again = msgspec.structs.replace(asked, actor_key=KEY, traceparent=TRACE)
 
     assert asked.fingerprint == again.fingerprint
 

@@ -281,8 +281,8 @@ async def test_every_row_on_record_is_read_however_many_there_are() -> None:
         (lambda facts: 1 / 0, "policy policy-0 raised ZeroDivisionError"),
         (lambda facts: None, "policy policy-0 answered a NoneType"),
         (lambda facts: True, "policy policy-0 answered a bool"),
-        (lambda facts: PolicyAnswer("", ("Legal Department",)), "policy policy-0 answered with what is no reason"),
-        (lambda facts: PolicyAnswer(None), "policy policy-0 answered with what is no reason"),  # type: ignore[arg-type]  # the defect
+        (lambda facts: PolicyAnswer("", ("Legal Department",)), "policy policy-0 gave an answer whose reason or gates"),
+        (lambda facts: PolicyAnswer(None), "policy policy-0 gave an answer whose reason or gates"),  # type: ignore[arg-type]  # the defect
     ],
 )
 async def test_a_broken_policy_denies_and_is_told_of(work: Callable[[StepFacts], Any], said: str) -> None:

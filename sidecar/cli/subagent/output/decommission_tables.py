@@ -15,7 +15,7 @@ STEPS: Final[dict[int, str]] = {
     pb.CLEANUP_STEP_BLOCKS: "blocks",
     pb.CLEANUP_STEP_EVALS_AND_TOOLS: "evals and tools",
 }
-"""In order. The number of a step is the number of its enum value."""
+"""The steps in order. The number of a step is the number of its enum value."""
 HEADER: Final = ("slot", "definition", "begun", "due", "done", "next step", "evals", "tools", "pinned", "remaining")
 
 

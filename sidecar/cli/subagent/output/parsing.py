@@ -15,6 +15,7 @@ POINTS: Final = 100
 PLACES: Final = 2
 """Decimals of a percentage."""
 LONGEST: Final = timedelta(days=31)
+"""The longest duration that an option accepts: that of an override."""
 
 
 def basis_points(percent: str) -> int:

@@ -1,4 +1,4 @@
-"""Names the state of a definition: by its effect for screens, in the contract's words for `--json`."""
+"""Names the state of a definition: by its effect for screens, and by the names of the protos for `--json`."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -23,7 +23,7 @@ EFFECT_STYLE: Final = {
     "decommissioning": "yellow",
     "decommissioned": "dim",
 }
-"""By the first word of an effect."""
+"""The style of an effect, by its first word."""
 
 
 def state_word(state: int) -> str:

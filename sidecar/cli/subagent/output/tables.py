@@ -15,9 +15,10 @@ from subagents.lifecycle.v1 import reading_pb2 as pb
 
 GATES: Final = "last gate verdicts"
 NOTHING: Final = frozenset({"-", "0"})
-"""Values that a column shows for a definition without any."""
+"""The texts of a cell that has nothing to show."""
 NAMED: Final = "not switched on for this definition yet"
-"""The backend may have flags of these names even so, e.g. from another content of the same id."""
+"""The text for flags that the definition names but no step has switched on. The backend may have flags of these names
+already, e.g. from an earlier content of the same id."""
 HEADER: Final = (
     "slot",
     "definition",
@@ -29,7 +30,7 @@ HEADER: Final = (
     "drift",
 )
 WIDEST_WORDS: Final = 44
-"""Characters of the gates' last verdicts in the list; `show` prints them in full."""
+"""The most characters of the gates' last verdicts in the list; `show` prints them in full."""
 
 
 def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list[TextLine]:

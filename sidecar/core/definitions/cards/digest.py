@@ -1,4 +1,10 @@
-"""Content digests: content alone identifies a definition, not its place or time. Source: TN-66."""
+"""Content digests: content alone identifies a definition, not its place or time.
+
+A turn names the definitions it was bound to by digest. A changed definition has another digest, so a recorded turn
+always leads to the content that it ran with.
+
+Source: TN-66.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

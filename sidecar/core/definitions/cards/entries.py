@@ -1,4 +1,7 @@
-"""What an Agent Definition refers to: models, tools and prompt blocks."""
+"""What an Agent Definition refers to: models, tools and prompt blocks.
+
+Several cards refer to one entry; `registry_entries` reads the entries, and `resolve` puts them into the cards.
+"""
 
 from collections.abc import Mapping
 from datetime import timedelta

@@ -1,4 +1,8 @@
-"""Reads the entries of `agent_config.yaml::agents`."""
+"""Reads the entries of `agent_config.yaml::agents`.
+
+Part of the loading of a configuration: `registries` calls this for each agent, and `resolve` builds the cards from
+the result.
+"""
 
 from typing import Final, cast
 

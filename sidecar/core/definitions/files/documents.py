@@ -1,4 +1,7 @@
-"""A parsed file with the line of each value."""
+"""A parsed file with the line of each value.
+
+The checks name the line of each problem, also those that run long after the parser.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar

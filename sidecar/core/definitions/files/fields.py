@@ -19,6 +19,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 DURATION: Final = re.compile(r"([0-9]{1,9})(ms|s|m|h)\Z")
 MILLISECONDS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 LONGEST: Final = timedelta(hours=24)
+# Far above every real price, so that a price in a wrong unit is noticed.
 DEAREST: Final = 1_000_000_000
 PRICE_DECIMALS: Final = 6
 
@@ -45,6 +46,8 @@ class Fields:
         problems.extend(
             place.at(key).error(f"unknown field {quoted(key)}", key=key, choices=known)
             for key in self._value
+            # An unknown key is an error and not ignored: it is mostly a typing error, and the setting would have no
+            # effect.
             if key not in known
         )
 
@@ -63,6 +66,7 @@ class Fields:
     def text(self, key: str) -> str:
         """Return a required, non-blank text; empty if it is missing or wrong."""
         if not self.has(key):
+            # A value that is no mapping is reported once, and not once more for each field.
             if self._is_mapping:
                 self.note(key, "is required")
             return ""
@@ -94,6 +98,7 @@ class Fields:
         """Like `matching`, for texts that may contain a password: messages do not repeat the text."""
         value = self.optional_text(key)
         if value is not None and not pattern.match(value):
+            # Without the value: an address may contain a password.
             self.note(key, rule)
             return None
         return value

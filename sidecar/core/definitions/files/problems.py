@@ -1,4 +1,8 @@
-"""Problems of a configuration, described so that the author can correct them."""
+"""Problems of a configuration, described so that the author can correct them.
+
+A configuration with problems is not served: the sidecar keeps the previous one, and `sidecar validate` prints the
+problems.
+"""
 
 from collections.abc import Iterable
 from enum import StrEnum, unique

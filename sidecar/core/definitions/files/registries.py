@@ -65,6 +65,7 @@ def read_registries(documents: Sequence[Document], unread: Sequence[str], proble
         problems: where problems are added.
     """
     config = next((document for document in documents if document.path == CONFIG_FILE), None)
+    # A file that exists and cannot be parsed is already reported.
     if config is None and CONFIG_FILE not in unread:
         problems.append(Problem(CONFIG_FILE, None, "", "is missing; it holds `agents`, `models` and `tools`"))
     top = SourceLocation(config) if config is not None else None
@@ -94,6 +95,7 @@ def _entries(
         return []
     place = top.at(section)
     if not isinstance(place.value, list):
+        # A configuration without agents serves nothing; models and tools may be left out.
         if section == "agents" or place.value is not None:
             problems.append(place.error(f"must be a list of entries, not {kind_of(place)}"))
         return []
@@ -113,6 +115,7 @@ def _registry(what: str, entries: Iterable[Entry[T]], problems: list[Problem]) -
     known: dict[str, Entry[T]] = {}
     for entry in entries:
         name = entry.value.id
+        # A missing id is already reported; without one, nothing can refer to the entry.
         if not name:
             continue
         # The first entry counts, and the second is an error. It must not replace the first: other problems would be

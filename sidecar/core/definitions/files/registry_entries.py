@@ -1,4 +1,8 @@
-"""Reads the entries of `agent_config.yaml::models`, `::tools` and the files of `prompts/components/`."""
+"""Reads the entries of `agent_config.yaml::models`, `::tools` and the files of `prompts/components/`.
+
+Part of the loading of a configuration: `registries` calls this for each entry. Problems are collected, so that an
+author sees all of them at once.
+"""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,8 @@
-"""Checks that a JSON Schema in the configuration is valid and refers to no other document."""
+"""Checks that a JSON Schema in the configuration is valid and refers to no other document.
+
+Schemas come from authors of sub-agents and are compiled by the sidecar. A reference to another document would make
+a load depend on the network or on other files.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple

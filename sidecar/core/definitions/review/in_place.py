@@ -56,6 +56,7 @@ def changed_in_place(compared: Comparison) -> Iterator[Finding]:
     """Check (d), for definitions and for the blocks, tools and models that they share."""
     before, after = compared.base.registries, compared.head.registries
     overrides = _Overrides.of(compared)
+    # For these the flag has no effect any more, so the entry may drop it.
     over = compared.flags_retired | compared.rolled_back
     for name, entry in after.agents.entries.items():
         old = before.agents.get(name)
@@ -68,6 +69,7 @@ def changed_in_place(compared: Comparison) -> Iterator[Finding]:
         dropped = old.enabled_via_flag not in {None, entry.value.enabled_via_flag}
         if dropped and old.id not in over:
             yield _flag_dropped(entry.place, old.id, str(old.enabled_via_flag))
+            # Reported above as an error that nothing overrides; as a minor change it could be overridden by a comment.
             changes = Changes(changes.major, tuple(each for each in changes.minor if each.field != FLAG_FIELD))
         yield from _changes(entry.place, changes, name, (name,), overrides)
     users = _users(before, after)
@@ -170,6 +172,7 @@ def _shared(
     """Yield the changes of shared parts that exist, and are used, in both versions."""
     for name, entry in after.entries.items():
         old, subject = before.get(name), subject_of(name)
+        # A part that is new, or used by no definition in both versions, changes no definition that may be promoted.
         if old is not None and subject in users:
             minor = nested_changes(old, entry.value)
             yield from _changes(entry.place, Changes((), minor), subject, users[subject], overrides)
@@ -182,6 +185,7 @@ def _users(before: Registries, after: Registries) -> Mapping[str, tuple[str, ...
         if name in before.agents:
             earlier = frozenset(_uses(before, name))
             for subject in _uses(after, name):
+                # A definition that begins to use a part is changed itself, which `changes_between` reports.
                 if subject in earlier:
                     users.setdefault(subject, []).append(name)
     return {subject: tuple(names) for subject, names in users.items()}

@@ -64,6 +64,7 @@ def override_reasons(
             found[borders[at][1]] = found.get(borders[at][1], frozenset()) | {one.reason}
     for name, entry in registries.blocks.entries.items():
         reasons = frozenset(one.reason for one in annotations.get(entry.value.path, ()))
+        # A file of a block has one entry, so every comment in it belongs to the block.
         if reasons:
             found[block_subject(name)] = reasons
     return found
@@ -74,6 +75,7 @@ def reasons_of_trailers(trailers: Iterable[str]) -> Mapping[str, frozenset[str]]
     found: dict[str, frozenset[str]] = {}
     for value in trailers:
         subject, _, reason = value.strip().partition(" ")
+        # Without a reason, a reviewer could not judge the override.
         if reason.strip():
             found[subject] = found.get(subject, frozenset()) | {reason.strip()}
     return found

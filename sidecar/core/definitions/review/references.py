@@ -118,6 +118,8 @@ def base_side(
     documents: Sequence[Document], unread: Sequence[str], annotations: Mapping[str, Sequence[Annotation]]
 ) -> Side:
     """Return the version before the change. Its problems are not reported: the reviewed change did not cause them."""
+    # The problems are collected in a list that is dropped: even a base that does not load can be compared entry by
+    # entry.
     return Side(read_registries(documents, unread, []), (), annotations)
 
 
@@ -181,6 +183,7 @@ def unreferenced(base: Side, head: Side) -> Iterator[Finding]:
         # It was deprecated before this change, so this change did not take it away.
         if before.value.deprecated and now is not None:
             continue
+        # The entry is still served, so nothing was taken away.
         if now is not None and not now.deprecated:
             continue
         slot = before.value.slot
@@ -192,6 +195,7 @@ def unreferenced(base: Side, head: Side) -> Iterator[Finding]:
 
 def _named_by(name: str, slot: Slot, done: str, head: Side) -> Iterator[Finding]:
     for entry in _active(head.registries):
+        # An entry that lists its own slot does not keep itself alive.
         if entry.value.id == name:
             continue
         for index, listed in enumerate(entry.value.sub_agents):

@@ -194,6 +194,7 @@ def _routing(
         bound_at=claims.bound_at,
         ended_at=now,
         close_reason=PARENT_LOST,
+        # Unknown: the process that measured it is dead.
         overhead=timedelta(0),
         principal_asserted_by="orchestrator",
         gate_passed=False,
@@ -215,6 +216,7 @@ def _routed(
         started_at=began.get(outcome.child_id),
         settled_at=now,
         attempts=outcome.attempts,
+        # Unknown as well: reports are counted in memory only.
         status_events=0,
         usage=outcome.usage,
     )

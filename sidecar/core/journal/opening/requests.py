@@ -136,6 +136,8 @@ def request_of(
 ) -> Request:
     """Return the restored request; without texts if they were erased. `answers`: as `answers_of` returns them."""
     answering = {answer[0]: _answering(answer) for answer in answers} if answers else {}
+    # After an erasure only the ids of the calls are left. Number and order of the calls must remain, because outcomes
+    # refer to their places.
     calls = texts.calls or (CallTexts(),) * len(asked.call_ids)
     (binding_digest,) = unpacked(asked.binding_digest)
     return Request(

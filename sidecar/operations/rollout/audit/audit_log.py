@@ -16,6 +16,7 @@ from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow, Rollout
 
 PAGE: Final = 200
 POLL: Final = timedelta(seconds=1)
+# Each watcher reads the store at every change, so their number multiplies the load of a step.
 MOST_WATCHERS: Final = 32
 SOON: Final = timedelta(seconds=5)
 NOT_TAKEN: Final = frozenset({RolloutEventKind.REFUSED, RolloutEventKind.HELD})
@@ -94,6 +95,7 @@ class WatchAudit:
         self._poll = poll
         self._waiting: dict[int, asyncio.Event] = {}
         self._numbers = iter(range(1, 2**62))
+        # Only a hint: steps of other replicas arrive by the poll.
         store.on_change(self._tell)
 
     async def __call__(self, query: AuditQuery, *, follow: bool) -> AsyncGenerator[Sequence[AuditRow], None]:
@@ -133,6 +135,7 @@ class WatchAudit:
         self._waiting[number] = news
         try:
             yield news
+        # Also when the client breaks off, or the number of watchers would reach its limit for ever.
         finally:
             del self._waiting[number]
 
@@ -168,8 +171,10 @@ class LastVerdict:
                 self._hear(row)
 
     def _hear(self, row: AuditRow) -> None:
+        # Rows are only added at the end, so nothing before this number can change any more.
         self._after = max(self._after, row.number)
         event = row.body
+        # Transitions carry no answers of gates.
         if not isinstance(event, RolloutEvent):
             return
         if event.what is RolloutEventKind.REVISED and Digest(event.detail) in self._said:

@@ -27,7 +27,7 @@ class ActivityQuery(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         slot: empty: the one that it fills.
         key: a principal; empty: `share` says which cohort.
-        share: basis points, 1 to 10,000: everybody whose bucket is below.
+        share: basis points, 1 to 10,000: all users whose bucket is below.
     """
 
     definition_id: DefinitionId

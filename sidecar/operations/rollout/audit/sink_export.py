@@ -20,6 +20,7 @@ from sidecar.policy.audit import AuditEntry, AuditSink, SinkUnavailable
 
 INTERVAL: Final = timedelta(seconds=1)
 LONGEST_PAUSE: Final = timedelta(minutes=1)
+# One replica exports at a time. If its sink is broken, the others export rows of this age, possibly twice.
 TAKEN_OVER_AFTER: Final = timedelta(minutes=1)
 LONGEST_TAKE: Final = 10.0
 """Seconds for one batch."""
@@ -65,6 +66,7 @@ class SinkExport(Struct, kw_only=True):
     @property
     def pause(self) -> timedelta:
         """The time until the next pass; it doubles with each consecutive failure."""
+        # The exponent is limited: a sink may fail for weeks, and the number would grow with each failure.
         return min(INTERVAL * (1 << min(self._failures, 10)), LONGEST_PAUSE)
 
     async def run(self) -> None:
@@ -90,6 +92,7 @@ class SinkExport(Struct, kw_only=True):
             self.problem = ""  # another replica has exported the rows that this one could not
         mine = fresh if not fresh or await self._is_mine() else [row for row in fresh if self._is_old(row)]
         given = await self._given_all(mine)
+        # Also after a failure: all sinks may have accepted other rows of these in the meantime.
         noted = await self._ticked_off(ready)
         if not given or not noted:
             return False
@@ -149,6 +152,7 @@ class SinkExport(Struct, kw_only=True):
 
     async def _is_mine(self) -> bool:
         """Return whether this replica exports now: the living one with the smallest id."""
+        # If the replicas are unknown, another one may be exporting, so rows wait until they are old.
         replicas = await read_within(self.store.replicas(), LONGEST_READ)
         if isinstance(replicas, StoreUnavailable):
             return False
@@ -169,5 +173,6 @@ def _since(row: AuditRow) -> datetime:
 
 def _entry(row: AuditRow) -> AuditEntry:
     body = row.body
+    # The same at every attempt and replica, so that a sink can recognise an event that it gets twice.
     event_id = body.event_id if isinstance(body, TransitionEvent) else f"{row.slot}/{row.number}"
     return AuditEntry(event_id, row.number, body, row.effective_at)

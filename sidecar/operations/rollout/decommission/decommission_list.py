@@ -81,16 +81,16 @@ class ReadDecommissions(msgspec.Struct, frozen=True):
         self, rollout: SlotRollout, facts: DefinitionFacts, record: Decommission, pinned: Mapping[DefinitionId, int]
     ) -> DecommissionReading:
         ended = record.finished_at is not None
-        scene = None if ended else await self.decommissioning.scene(rollout, facts)
+        scope = None if ended else await self.decommissioning.scope(rollout, facts)
         return DecommissionReading(
             slot=rollout.slot,
             revision=rollout.revision,
             facts=facts,
             record=record,
             overdue=record.overdue(self.clock.now()),
-            left=() if ended else (UNSEEN, *pending_steps(facts)) if scene is None else leftovers(scene),
-            blocks=tuple(block.id for block in scene.card.blocks if _its_own(block)) if scene else (),
-            tools=_tools(scene),
+            left=() if ended else (UNSEEN, *pending_steps(facts)) if scope is None else leftovers(scope),
+            blocks=tuple(block.id for block in scope.card.blocks if _its_own(block)) if scope else (),
+            tools=_tools(scope),
             pinned=pinned.get(facts.definition_id, 0),
         )
 
@@ -170,5 +170,5 @@ def _its_own(block: PromptBlock) -> bool:
     return block.id not in REQUIRED_BLOCKS and block.owner != PLATFORM_OWNER
 
 
-def _tools(scene: DecommissionScope | None) -> tuple[ToolId, ...]:
-    return tuple(tool.id for tool in scene.card.tools) if scene else ()
+def _tools(scope: DecommissionScope | None) -> tuple[ToolId, ...]:
+    return tuple(tool.id for tool in scope.card.tools) if scope else ()

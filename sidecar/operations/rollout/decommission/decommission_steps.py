@@ -71,7 +71,7 @@ class Decommissioning(Struct, frozen=True):
                 await self._refuse_needed(asked, rollout, facts)
         return change
 
-    async def scene(self, rollout: SlotRollout, facts: DefinitionFacts) -> DecommissionScope | None:
+    async def scope(self, rollout: SlotRollout, facts: DefinitionFacts) -> DecommissionScope | None:
         """Return what a search for leftovers needs; None: it is not known here. Raises `StoreUnavailable`."""
         catalogue, card = self.definitions.current(), await self._card(facts.digest)
         return None if catalogue is None or card is None else DecommissionScope(rollout, facts, card, catalogue)
@@ -96,16 +96,16 @@ class Decommissioning(Struct, frozen=True):
             )
 
     async def _refuse_needed(self, asked: TakeDecommissionStep, rollout: SlotRollout, facts: DefinitionFacts) -> None:
-        scene = await self.scene(rollout, facts)
-        if scene is None:
+        scope = await self.scope(rollout, facts)
+        if scope is None:
             raise TransitionRefused(
                 f"it cannot be found out what the configuration still holds of {facts.definition_id}: "
                 + ("it has not been loaded" if self.definitions.current() is None else "the definition is not kept")
             )
         # Last, because it is the most expensive check, and an operator reads its answer as a list of work.
-        needed = blockers(scene, asked.step)
+        needed = blockers(scope, asked.step)
         if needed:
-            version = scene.catalogue.agent_definition_version
+            version = scope.catalogue.agent_definition_version
             raise TransitionRefused(
                 f"step {asked.step.label} of {facts.definition_id} has to wait: {'; '.join(needed)} "
                 f"(configuration {version}); `sidecar subagent decommission patch` writes the change",

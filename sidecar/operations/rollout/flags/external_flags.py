@@ -1,4 +1,8 @@
-"""Flags outside the sidecar's store: a plugin switches them, or an operator if the backend is read-only."""
+"""Flags outside the sidecar's store: a plugin switches them, or an operator if the backend is read-only.
+
+Flags of the embedded backend are switched in the transaction of a step. A switch elsewhere cannot be part of one, so
+it may fail or stay unknown; the operator then learns what to do by hand.
+"""
 
 from datetime import timedelta
 from typing import Final

@@ -1,4 +1,7 @@
-"""Reads the two flags of each definition of a slot: the values that binds use, and the last switch of each flag."""
+"""Reads the two flags of each definition of a slot: the values that binds use, and the last switch of each flag.
+
+Only for operators. Binds use the snapshot of flags (`operations/flag_snapshot`) directly.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -56,11 +59,11 @@ class ReadFlags(msgspec.Struct, frozen=True):
 
     async def __call__(self, name: str) -> tuple[DefinitionFlagsReading, ...]:
         """Return the flags of a slot or of a definition's slot. Raises `UnknownDefinition`, `StoreUnavailable`."""
-        rollout, everybody = await find_rollout(self.store, name), await self.store.rollouts()
-        return tuple([await self._of(rollout, facts, everybody) for facts in rollout.definitions.values()])
+        rollout, rollouts = await find_rollout(self.store, name), await self.store.rollouts()
+        return tuple([await self._of(rollout, facts, rollouts) for facts in rollout.definitions.values()])
 
     async def _of(
-        self, rollout: SlotRollout, facts: DefinitionFacts, everybody: Sequence[SlotRollout]
+        self, rollout: SlotRollout, facts: DefinitionFacts, rollouts: Sequence[SlotRollout]
     ) -> DefinitionFlagsReading:
         flags, writer = self.flags.current(), self.writer_of(facts.vertical)
         backend_of = flags.routes.backend_of
@@ -68,9 +71,10 @@ class ReadFlags(msgspec.Struct, frozen=True):
         for kind, name in ((FlagKind.KILL, facts.flag), (FlagKind.COHORT, facts.cohort_flag)):
             if name is None:
                 continue
+            # Other backends have their own history, which the sidecar does not see.
             kept = await writer.kept(name) if isinstance(writer, FlagStore) else None
             # Per backend: two backends may have flags of the same name, which are independent.
-            there = definitions_using(everybody, name, lambda vertical: backend_of(vertical) == backend)
+            there = definitions_using(rollouts, name, lambda vertical: backend_of(vertical) == backend)
             read.append(
                 FlagReading(
                     kind=kind,

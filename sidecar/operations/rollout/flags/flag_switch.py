@@ -87,8 +87,9 @@ class ManualFlagSwitch(msgspec.Struct, frozen=True, kw_only=True):
         rollout, facts = found
         name, backend_of = flag_of(facts, asked.flag), self.flags().routes.backend_of
         home, on = backend_of(facts.vertical), isinstance(asked, SwitchFlagOn)
-        everybody = definitions_using(rollouts, name, lambda vertical: backend_of(vertical) == home)
-        others = [each for each in everybody if each.facts.digest != facts.digest]
+        # Only those of the same backend: a flag of this name in another one is independent of it.
+        gated = definitions_using(rollouts, name, lambda vertical: backend_of(vertical) == home)
+        others = [each for each in gated if each.facts.digest != facts.digest]
         writer = self.writer_of(facts.vertical)
         if isinstance(writer, FlagStore):
             kept = await writer.kept(name)
@@ -116,7 +117,7 @@ class ManualFlagSwitch(msgspec.Struct, frozen=True, kw_only=True):
             before=before or FlagValue.OFF,  # a flag that was never created is off
             after=wanted,
             version=version,
-            affected=affected(everybody, on=on),
+            affected=affected(gated, on=on),
         )
         detail = f"{asked.flag} flag {name}: {told.before.value} -> {wanted.value}"
         event = event_about(rollout, facts, RolloutEventKind.FLAG_SWITCHED, by, to=facts.ramp, detail=detail)

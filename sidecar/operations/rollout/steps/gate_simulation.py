@@ -82,6 +82,7 @@ async def answers_of_policies(
         last_step_at=None,
         now=now,
     )
+    # Reports of the policies are dropped: a simulation must not raise alarms.
     return await policy_answers(own, step, asked_at_once, lambda _kind, _detail: None)
 
 
@@ -142,6 +143,7 @@ async def _effect(
 ) -> AnswerEffect:
     # Fresh reports for each answer, so that each shows its own effect.
     client, reported = _Scripted(answer), _Reports()
+    # The code of real steps, so that the prediction cannot differ from it.
     evaluator = GateEvaluator(GateRules(), lambda _vertical, _gate: client, clock, reported)
     results = await evaluator.ask_all(question, [question.gate], question.vertical, fresh_facts(card))
     step, reason = _outcome(results)

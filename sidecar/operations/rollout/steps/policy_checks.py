@@ -86,7 +86,7 @@ async def _answer(
     denied: object = answer.denied
     gates: object = answer.more_gates
     if not isinstance(denied, str) or not isinstance(gates, tuple) or not all(map(_is_gate, gates)):
-        return broken("answered with what is no reason or no gate")
+        return broken("gave an answer whose reason or gates are invalid")
     # On one line and cut: the reason goes into the audit and to operators' terminals.
     return PolicyAnswer(f"{name}: {' '.join(denied.split())[:LONGEST_REASON]}" if denied else "", gates)
 

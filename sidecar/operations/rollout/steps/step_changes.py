@@ -1,4 +1,8 @@
-"""The effect of each step on a rollout, and the policies and gates that decide about it."""
+"""The effect of each step on a rollout, and the policies and gates that decide about it.
+
+`take_step` calls this with the rollout that it has just read. All of it is pure: if another replica changes the
+rollout before the write, the store refuses the write.
+"""
 
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import Digest

@@ -110,6 +110,7 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
 
     def _as_binds_see(self, present: SlotRollout) -> SlotRollout:
         """Return the rollout that binds here read, including kills that are not recorded yet."""
+        # A kill takes effect before it is recorded. The record alone would say that the user still gets the definition.
         view = self.views.current()
         rollout = view.slots.get(present.slot, present)
         for digest, facts in rollout.definitions.items():
@@ -126,6 +127,7 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         then = as_of(present, bodies, past.beginning)
         first = bodies[0] if bodies else None
         begun = isinstance(first, RolloutEvent) and first.what is RolloutEventKind.SEEN
+        # Without a removal, the audit is complete if it begins with the first sight of a definition.
         whole = begun if past.known_from is None else at >= past.known_from
         lost = () if whole else (f"the audit of {present.slot} does not reach back to its beginning",)
         return then, (*lost, *AS_NOW)

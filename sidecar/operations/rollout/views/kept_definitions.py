@@ -1,4 +1,8 @@
-"""The configuration, with the cards of earlier versions that rollouts and open turns still need."""
+"""The configuration, with the cards of earlier versions that rollouts and open turns still need.
+
+A turn keeps the version of a sub-agent that it was bound to, even if the configuration changes. Binds read only the
+memory here; `fetch` reads a missing card from the store, for restored turns and for rollouts.
+"""
 
 from datetime import timedelta
 from typing import Final

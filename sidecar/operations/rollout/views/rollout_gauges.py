@@ -1,4 +1,10 @@
-"""Gauges of the present rollouts, from memory alone. Source: PF1-D-51, TN-71."""
+"""Gauges of the present rollouts, from memory alone.
+
+The collector of metrics calls this in its own time, possibly while the store is down; a gauge therefore never reads
+the store.
+
+Source: PF1-D-51, TN-71.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
@@ -50,6 +56,7 @@ class RolloutGauges(Struct, frozen=True, kw_only=True):
         killed = self.views.current().killed
         for _, facts in self._shown():
             if facts.state is LifecycleState.PROMOTE:
+                # Binds here serve no user of it already; the record follows.
                 ramps[str(facts.definition_id),] = 0.0 if facts.digest in killed else facts.ramp / WHOLE
         return ramps
 
@@ -58,6 +65,7 @@ class RolloutGauges(Struct, frozen=True, kw_only=True):
         # Zeros first: a series that disappears cannot be told from one that is not collected.
         counts: dict[tuple[str, ...], float] = {(str(facts.definition_id),): 0.0 for _, facts in self._shown()}
         for turn in self.turns():
+            # Ended turns are kept in memory for some time, but hold no definition any more.
             if turn.ending.closed is None:
                 for tool in turn.surface.tools:
                     key = (str(tool.card.definition.id),)
@@ -99,6 +107,7 @@ class RolloutGauges(Struct, frozen=True, kw_only=True):
         for rollout in self.views.current().slots.values():
             newest: dict[DefinitionId, Digest] = {}
             for facts in rollout.definitions.values():
+                # One value for each id: two digests with the same labels would give one series with two values.
                 if newest.get(facts.definition_id) != rollout.active or rollout.active is None:
                     newest[facts.definition_id] = facts.digest
             yield from ((rollout, rollout.definitions[digest]) for digest in newest.values())

@@ -1,5 +1,8 @@
 """Reads the state of rollouts: the record, the flags, the bound turns, and drift among them.
 
+Behind the lists and the details that operators see. The sources may contradict each other for a moment, and the
+reading shows each with its origin instead of one merged state.
+
 Source: PF1-D-2, PF1-D-32, PF1-D-63, TN-71.
 """
 

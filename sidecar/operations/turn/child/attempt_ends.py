@@ -1,4 +1,11 @@
-"""Converts the end of an attempt into the end that its outcome is derived from. Source: SX-21, SX-28, SX-51."""
+"""Converts the end of an attempt into the end that its outcome is derived from.
+
+An attempt ends with what the runner's stream said last. Here that end is corrected by what only the sidecar knows:
+the questions of data services, effects of unknown result, and attempts that died with another sidecar. `run_child`
+calls this between an attempt and the retry decision; `attempt_outcomes` makes the outcome from the result.
+
+Source: SX-21, SX-28, SX-51.
+"""
 
 from typing import Final
 

@@ -1,5 +1,8 @@
 """Derives the parent's outcome from the end of an attempt, and the recording for replays.
 
+`run_child` calls this when a child makes no further attempt. The parent gets the outcome; the recording goes into the
+same fact, so that a replay has the inputs that led to this outcome.
+
 Source: SX-21, SX-23, SX-51, PC2-FR-10.
 """
 

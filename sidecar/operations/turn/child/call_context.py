@@ -1,6 +1,7 @@
 """The context of a call: what a child needs from its caller, and the request to its runner.
 
-The caller is a dispatch or a delegating child.
+The caller is a dispatch (`LiveDispatch`) or a delegating child (`DelegatedCall`). `run_child` and `run_attempt`
+know only this protocol, so a child runs in the same way below either.
 """
 
 from collections.abc import Callable, Mapping

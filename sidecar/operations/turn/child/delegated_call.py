@@ -1,4 +1,8 @@
-"""A running delegation, as seen by the child that executes it."""
+"""A running delegation, as seen by the child that executes it.
+
+`delegate` creates it when the tool gateway receives a call of a sub-agent by a sub-agent. `run_child` executes the
+delegated child with this object as its call context, in place of a dispatch.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime

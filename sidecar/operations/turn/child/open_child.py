@@ -1,4 +1,11 @@
-"""Creates a child with its contract. Source: SX-3, SX-4, SX-19."""
+"""Creates a child with its contract.
+
+A child exists in memory before its fact is recorded, and starts only after that. `dispatch_calls` opens the children
+that start with their dispatch, `execute_dispatch` those that waited for a slot, and `delegate` those below another
+child.
+
+Source: SX-3, SX-4, SX-19.
+"""
 
 from collections.abc import Sequence
 

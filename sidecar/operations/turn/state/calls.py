@@ -1,4 +1,8 @@
-"""The state of each call of one dispatch: waiting, running or settled, and what stops it."""
+"""The state of each call of one dispatch: waiting, running or settled, and what stops it.
+
+`LiveDispatch` has one of these. `execute_dispatch` and `control_dispatch` read here which calls may still begin, and
+which were cancelled.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 

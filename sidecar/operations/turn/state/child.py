@@ -1,4 +1,8 @@
-"""A child in memory: contract, log, usage, and the events that no fact contains yet."""
+"""A child in memory: contract, log, usage, and the events that no fact contains yet.
+
+`open_child` creates it, `run_child` executes it, and the end of the turn closes it. An event is first only in memory;
+it counts as recorded when a fact that contains it is confirmed.
+"""
 
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field

@@ -171,6 +171,8 @@ class SentEffects:
 
     def waits_for_another(self, attempt: int, tool_id: ToolId) -> bool:
         """Return whether an earlier attempt completed an effect of the tool that this attempt has not requested."""
+        # A model may word the same call differently in the next attempt. The call then has another key, and the service
+        # would carry out the effect twice.
         return any(
             each.tool_id == tool_id and each.attempt < attempt and each.result is EffectResult.DONE
             for each in self._sent.values()

@@ -1,4 +1,8 @@
-"""The stage of a dispatch, and the process that executes it."""
+"""The stage of a dispatch, and the process that executes it.
+
+Several sidecars share a record, so a process may hold a dispatch in memory that another one executes. `takeover` and
+the end of a turn decide by these values whether this process may act.
+"""
 
 from enum import Enum, auto
 

@@ -1,4 +1,9 @@
-"""The open turns of this process, and the look-up of a turn by its surface token."""
+"""The open turns of this process, and the look-up of a turn by its surface token.
+
+`bind_turn` adds turns, and `end_turn` moves them to the ended ones, which are kept for some time so that repeated
+requests get their answers without a read of the record. All look-ups are by memory only; `find_turn` reads the record
+when they find nothing.
+"""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,8 @@
-"""The fact that opens a dispatch, and the reading of a recorded request."""
+"""The fact that opens a dispatch, and the reading of a recorded request.
+
+`dispatch_calls` appends the fact before any child starts. It contains all that another sidecar needs to take the
+dispatch over.
+"""
 
 from collections.abc import Sequence
 from datetime import timedelta

@@ -106,6 +106,7 @@ class AttemptFrames:
         elif isinstance(error, asyncio.CancelledError):
             end = EndFrame(0, "cancelled", "", False, False)
         else:
+            # The class alone: the text of an unknown exception may contain anything, also data of a user.
             end = EndFrame(0, "raised", type(error).__name__, False, False)
         self.add(end, now)
 
@@ -203,6 +204,7 @@ class ChildFrames:
 
     def none_made(self) -> AttemptFrames:
         """Return the frames that represent a child without attempts."""
+        # Number 0, which no attempt has. A replay must learn that none was made, and why.
         none = AttemptFrames(AttemptId(""), 0, self.began)
         none.refused = self.refused_at_once
         return none

@@ -1,4 +1,8 @@
-"""The part of the W3C trace context that the sidecar reads: the trace, and whether it is sampled."""
+"""The part of the W3C trace context that the sidecar reads: the trace, and whether it is sampled.
+
+It comes from the headers of a client's call, and goes to runners and data services, so that one trace shows a turn
+across all processes. Without telemetry, it is only forwarded.
+"""
 
 import re
 from collections.abc import Iterable, Mapping

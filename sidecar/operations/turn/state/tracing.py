@@ -1,6 +1,9 @@
 """The tracing port: a context to forward, and spans if a trace is sampled.
 
-Sampling is checked first, so an unsampled trace creates no object. Source: DESIGN section 11.
+`observability/spans` implements the port when telemetry is on; `NoTracing` takes its place otherwise. Sampling is
+checked first, so an unsampled trace creates no object.
+
+Source: DESIGN section 11.
 """
 
 from dataclasses import dataclass
