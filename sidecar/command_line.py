@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sidecar.cli.plugins.command import PluginTools
     from sidecar.cli.record.projection_command import Progress
     from sidecar.cli.record.replay_command import ReplayOptions
-    from sidecar.cli.record.restored_command import Restored
+    from sidecar.cli.record.restored_command import LossDeclaration
     from sidecar.cli.record.source import RecordSource
     from sidecar.cli.record.verify_command import VerifyLog
     from sidecar.cli.subagent.command import FromEnvironment
@@ -69,10 +69,10 @@ def main(arguments: Sequence[str]) -> None:
         plugin_tools=_plugin_tools,
         replay=_replay,
         verify_log=_verify_log,
-        conversations=_conversations,
+        open_memory=_open_memory,
         migrate=_migrate,
         back_up=_back_up,
-        state_restored=_state_restored,
+        declare_loss=_declare_loss,
         rebuild_projection=_rebuild_projection,
         compare=_compare,
         token_tools=_token_tools,
@@ -191,7 +191,7 @@ def _plugin_sections(settings: "Settings") -> "Mapping[PluginKind, Mapping[str, 
     return plugin_sections(settings)
 
 
-def _conversations(settings: "Settings") -> "AbstractAsyncContextManager[BoundedMemory]":
+def _open_memory(settings: "Settings") -> "AbstractAsyncContextManager[BoundedMemory]":
     from sidecar.composition.plugins.conversations import conversations_of  # noqa: PLC0415  only `history` needs it
 
     return conversations_of(settings)
@@ -215,12 +215,12 @@ def _back_up(settings: "Settings", target: Path) -> None:
     back_up_record(settings, target)
 
 
-def _state_restored(settings: "Settings", reason: str, confirmed: "Callable[[Sequence[str]], bool]") -> "Restored":
+def _declare_loss(settings: "Settings", reason: str, confirmed: "Callable[[Sequence[str]], bool]") -> "LossDeclaration":
     import asyncio  # noqa: PLC0415  the same holds
 
-    from sidecar.composition.record.restoration import state_restored  # noqa: PLC0415  only `restored` needs it
+    from sidecar.composition.record.restoration import declare_loss  # noqa: PLC0415  only `restored` needs it
 
-    return asyncio.run(state_restored(settings, reason, confirmed))
+    return asyncio.run(declare_loss(settings, reason, confirmed))
 
 
 def _erase_offline(settings: "Settings", options: "EraseOptions", *, preview: bool) -> "ErasureReport":

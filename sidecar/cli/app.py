@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from sidecar.cli.gate_command import GateTools
     from sidecar.cli.plugins.command import PluginTools
     from sidecar.cli.record.backup import BackUp, Migrate
-    from sidecar.cli.record.history_commands import Conversations
+    from sidecar.cli.record.history_commands import OpenEpisodeMemory
     from sidecar.cli.record.projection_command import Rebuild
     from sidecar.cli.record.replay_command import Replay
-    from sidecar.cli.record.restored_command import StateRestored
+    from sidecar.cli.record.restored_command import DeclareLoss
     from sidecar.cli.record.verify_command import VerifyLog
     from sidecar.cli.subagent.command import FromEnvironment
     from sidecar.cli.token_command import TokenTools
@@ -47,10 +47,10 @@ class Commands:
         plugin_tools: the operations of `plugins`.
         replay: replays a turn; returns the exit code.
         verify_log: the operations of `verify-log`.
-        conversations: opens the episode memory that the settings choose.
+        open_memory: opens the episode memory that the settings choose.
         migrate: brings the schema of the record up to date.
         back_up: copies the record.
-        state_restored: states that a backup was restored.
+        declare_loss: declares facts as lost, because the record was restored from an older backup.
         rebuild_projection: rebuilds the rows of lists.
         compare: reads a configuration and the base that it is compared with.
         token_tools: the operations of `token`.
@@ -68,10 +68,10 @@ class Commands:
     plugin_tools: Callable[[], "PluginTools"]
     replay: "Replay"
     verify_log: Callable[[], "VerifyLog"]
-    conversations: "Conversations"
+    open_memory: "OpenEpisodeMemory"
     migrate: "Migrate"
     back_up: "BackUp"
-    state_restored: "StateRestored"
+    declare_loss: "DeclareLoss"
     rebuild_projection: "Rebuild"
     compare: "Compare"
     token_tools: Callable[[], "TokenTools"]
@@ -239,7 +239,7 @@ def _add_record(app: typer.Typer, commands: Commands) -> None:
 def _add_history(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.record.history_commands import add_history_commands  # noqa: PLC0415  the same holds
 
-    add_history_commands(app, lambda config: _settings(commands, config), commands.conversations)
+    add_history_commands(app, lambda config: _settings(commands, config), commands.open_memory)
 
 
 def _add_files(app: typer.Typer, commands: Commands) -> None:
@@ -254,7 +254,7 @@ def _add_files(app: typer.Typer, commands: Commands) -> None:
 def _add_restored(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.record.restored_command import add_restored  # noqa: PLC0415  the same holds
 
-    add_restored(app, lambda config: _settings(commands, config), commands.state_restored)
+    add_restored(app, lambda config: _settings(commands, config), commands.declare_loss)
 
 
 def _add_replay(app: typer.Typer, commands: Commands) -> None:

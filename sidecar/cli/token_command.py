@@ -23,7 +23,7 @@ UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 
 
 class KeyUnusable(Exception):
-    """The key cannot be read or created. The message contains the cause, but no part of the key."""
+    """The key cannot be read or created, or its settings cannot be read. The message contains no part of a key."""
 
 
 class TokenTools(NamedTuple):
@@ -31,11 +31,11 @@ class TokenTools(NamedTuple):
 
     Attributes:
         signer: opens a private key. If there is none and the second argument is true, it creates one, with the public
-            key beside it. Raises `KeyUnusable`.
+            key beside it. Raises `KeyUnusable`. The interface is that of signers of checkpoints; the keys differ.
         now: the wall clock.
         new_id: returns a unique id for a token.
-        limits: returns for which roles and subjects a sidecar with these settings accepts a key; None: it does not know
-            the key. Raises `KeyUnusable`.
+        limits: returns for which roles and subjects a sidecar with the settings in this file accepts the key with this
+            id; None: the settings do not name the key. Raises `KeyUnusable`, if the settings cannot be read.
     """
 
     signer: Callable[[Path, bool], "CheckpointSigner"]
@@ -109,7 +109,7 @@ def _signer(tools: TokenTools, file: Path, *, make: bool) -> "CheckpointSigner":
 
 
 def _refuse_beyond_limits(tools: TokenTools, config: Path, key_id: str, role: Role, subject: str) -> None:
-    """End the command if a sidecar with these settings would refuse the token for its key."""
+    """End the command if the settings do not name the key, or do not allow it to sign for this role and subject."""
     try:
         limits = tools.limits(config, key_id)
     except KeyUnusable as problem:

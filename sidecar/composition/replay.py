@@ -66,7 +66,7 @@ def replayed(document: ReplayDocument, card_of: CardOf, rules: DispatchRules | N
     # Without settings, only the limits that the turn itself carries in its claims are known.
     today = rules or DispatchRules(BindingRules(claims.fan_out_cap, claims.max_dispatches), Vocabulary({}))
     replay = _in_virtual_time(document, recording, card_of, rules_of_replay(today, claims.fan_out_cap))
-    differences, notes = compared(document.told, replay.joined)
+    differences, notes = compared(document.recorded_outcomes, replay.outcomes)
     refused = tuple(f"{dispatch_id}: is refused now: {why}" for dispatch_id, why in replay.refused.items())
     made = tuple(f"{which} is made now; it was not made when the turn was recorded" for which in replay.unrecorded)
     return ReplayReport(replay, (*refused, *differences), (*made, *notes))
@@ -96,7 +96,7 @@ def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: Ca
             connectors=_NoConnectors(),
             memory=InProcessMemory(),
             rollouts=RolloutView,  # a replay binds no turn
-            call_counts=_RecordedCallCounts(document.told),
+            call_counts=_RecordedCallCounts(document.recorded_outcomes),
         )
         # The runner needs the operations, because a recorded attempt calls tools; the operations need the runner as a
         # port.
@@ -181,11 +181,11 @@ class _StoreWithRecordedDelay(MemoryStore):
 class _RecordedCallCounts:
     """Returns how many calls the user's daily limit still allowed: as many as were not refused in the recording."""
 
-    def __init__(self, told: Mapping[DispatchId, Sequence[CallOutcome]]) -> None:
-        self._told = told
+    def __init__(self, recorded: Mapping[DispatchId, Sequence[CallOutcome]]) -> None:
+        self._recorded = recorded
 
     async def left(self, principal: Principal, dispatch_id: DispatchId, slot: Slot, limit: int) -> int | None:
-        of_slot = [each.reason for each in self._told.get(dispatch_id, ()) if each.sub_agent_id == slot]
+        of_slot = [each.reason for each in self._recorded.get(dispatch_id, ()) if each.sub_agent_id == slot]
         if CallFailure.DAILY_LIMIT_UNKNOWN in of_slot:
             return None
         return len(of_slot) - of_slot.count(CallFailure.DAILY_LIMIT_REACHED)

@@ -170,6 +170,7 @@ def admit(method: str, metadata: Metadata, entrance: CallAdmission) -> str:
         raise CallerNotAllowed(f"{method[:200]} may not be called here")
     if entrance.boot_secret and method not in WITHOUT_SECRET:
         _check_secret(metadata, entrance.boot_secret)
+    # Only read here, not verified: the operation looks it up, and so sees an attempt that ended meanwhile.
     return _grant(metadata) if allowed == _RUNNER_HOST else ""
 
 

@@ -67,6 +67,7 @@ class RichStatus(Struct, frozen=True):
 
 def status_of(error: SubagentsError) -> StatusCode:
     """Return the gRPC status of an error."""
+    # In the order of the class hierarchy, so that a new error needs no row if its base class has one.
     return next((STATUS_OF[base] for base in type(error).__mro__ if base in STATUS_OF), StatusCode.INTERNAL)
 
 
@@ -81,6 +82,7 @@ def rich_status(error: SubagentsError) -> RichStatus:
 
 
 def _details(error: SubagentsError) -> Sequence[Message]:
+    # Cut here, at the last place: with headers that are too large, a client sees another status.
     metadata = {key: value[:LONGEST_TEXT] for key, value in error.metadata.items()}
     details: list[Message] = [ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata)]
     if error.fields:

@@ -118,6 +118,7 @@ class Guard:
         """
         try:
             if turn is not None:
+                # Before the deadline is read, so that the time of this wait counts as spent.
                 await turn
             metadata = context.invocation_metadata()
             if self._waiting is not None and not method.reserved:  # first: a refusal under overload must cost little
@@ -147,10 +148,12 @@ class Guard:
     def _admitted(self, method: Method, context: CallContext, metadata: Metadata, raw: bytes) -> Call:
         peers = self._entrance.peers
         peer = None if peers is None else peers.admit(context.auth_context())
+        # The role token last: to verify its signature costs most.
         grant = admit(method.name, metadata, self._entrance)
         caller = caller_of(method.name, metadata, raw, self._entrance)
         left = time_left(context)
         least = self._around.rules.min_remaining_time
+        # After the caller is admitted: to a caller without rights, a longer deadline would be wrong advice.
         if left is not None and left < least and not (method.reserved or method.urgent or method.ends_work):
             raise AdmissionRefused(
                 f"less than {least.total_seconds() * 1000:g} ms are left until the deadline; set one further away, "
@@ -177,6 +180,7 @@ def waited(metadata: Metadata, now: float) -> float | None:
     for name, value in metadata:
         if name == SENT_AT_KEY:
             try:
+                # The value is the client's, so any text and any size of number may come.
                 seconds = now - int(value) / 1000
             except (ValueError, OverflowError):
                 return None

@@ -43,6 +43,7 @@ class Health:
     async def set_serving(self, serving: bool) -> None:
         """Change the status and notify the watchers."""
         async with self._changed:
+            # Status and notification under one lock: a watcher that checks in between would wait for the next change.
             self._serving = serving
             self._changed.notify_all()
 

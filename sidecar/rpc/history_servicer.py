@@ -103,12 +103,14 @@ class HistoryServicer:
                 await self._send(call, record.batch_message(batch))
 
     async def _export_replay(self, message: pb.ExportReplayRequest, call: Call) -> None:
+        # Exported completely before the first piece is sent, so that an error is a status and not a cut document.
         text = await self._operations.export_replay(record.export_replay(message))
         for at in range(0, len(text), PIECE):
             await self._send(call, pb.ExportReplayResponse(document_json=text[at : at + PIECE]))
 
     async def _send(self, call: Call, message: pb.WatchEventsResponse | pb.ExportReplayResponse) -> None:
         try:
+            # A watcher that reads nothing holds one of few places, and its queue would grow with each event.
             async with asyncio.timeout(self._write_timeout.total_seconds()):
                 await call.write(message)
         except TimeoutError:

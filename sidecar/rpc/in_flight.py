@@ -107,6 +107,7 @@ class StartBatches:
     @staticmethod
     def leave(turn: Turn) -> None:
         """Note that a call has ended, or that its client has left before the call started."""
+        # A client may leave before its call has started; then the call is in no batch.
         if turn.done() and not turn.cancelled():
             turn.result().running -= 1
 
@@ -117,6 +118,7 @@ class StartBatches:
         busy = self._batch.running and self._passes < LONGEST_PASSES
         if self._alone or len(self._waiting) >= MOST or not (busy or self._quiet < QUIET_PASSES):
             self._start(loop)
+        # More than a full batch may have arrived. The rest forms the next batch, by the same rules.
         if self._waiting:
             loop.call_soon(self._pass, loop)
         else:

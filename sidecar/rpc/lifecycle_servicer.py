@@ -185,6 +185,7 @@ class LifecycleServicer:
         async def handle(message: Any, call: Call) -> Any:
             # From the verified token, never from the message: the audit must name the real operator.
             who = {"actor_key": call.caller.key, "actor_role": call.caller.role or ""}
+            # With the step on record, an operator can go from an audit row to the trace of the request.
             trace = trace_of(call.metadata).traceparent
             asked = msgspec.structs.replace(translate(message), **who, traceparent=trace)
             try:

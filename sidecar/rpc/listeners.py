@@ -82,7 +82,7 @@ async def listening(
         interceptors: run before the guard; for instrumentation only.
 
     Raises:
-        AddressHeld: another process serves the socket.
+        AddressInUse: another process serves the socket.
         CannotListen: the socket cannot be served.
     """
     health = Health(plan.services)
@@ -98,6 +98,7 @@ async def listening(
         try:
             yield health
         finally:
+            # Before the context of the socket's lock ends: the lock must outlive the last connection.
             await server.stop(STOP_SECONDS)
 
 
@@ -125,6 +126,7 @@ def _bind(server: grpc.aio.Server, plan: ListenerPlan) -> None:
         server.add_insecure_port(f"unix:{plan.socket}")
     except RuntimeError:
         raise CannotListen(f"{plan.socket} cannot be bound; see that its directory can be written to") from None
+    # After the bind, which creates the file. Until then the directory's mode keeps other users out.
     admit_clients(plan.socket, plan.group)
 
 

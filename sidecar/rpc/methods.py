@@ -54,7 +54,7 @@ class GrpcContext(CallContext, Protocol):
 
 
 LONGEST_DEADLINE: Final = timedelta(days=1)
-"""A deadline further away counts as none."""
+"""A call with a later deadline is treated like one without a deadline."""
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -180,6 +180,7 @@ class Method(msgspec.Struct, frozen=True):
 def time_left(context: CallContext) -> timedelta | None:
     """Return the time until the client's deadline, bounded."""
     seconds = context.time_remaining()
+    # A client library may send a very distant deadline instead of none. It could exceed what a `timedelta` can hold.
     if seconds is None or seconds >= LONGEST_DEADLINE.total_seconds():
         return None
     # gRPC may report a negative time for a call whose deadline has just passed.

@@ -17,14 +17,15 @@ from sidecar.rpc.authorisation import Metadata, values_of
 ROLE_TOKEN_KEY: Final = "x-subagents-role-token"  # noqa: S105  the name of the header, not a secret
 
 _OPERATOR: Final = frozenset({Role.OPERATOR})
-_READ: Final = frozenset({Role.VIEWER, Role.OPERATOR, Role.AUTOMATION})
-_LOOK_INSIDE: Final = frozenset({Role.VIEWER, Role.OPERATOR})
+_READ_ROLLOUTS: Final = frozenset({Role.VIEWER, Role.OPERATOR, Role.AUTOMATION})
+_READ_PROCESS: Final = frozenset({Role.VIEWER, Role.OPERATOR})
+"""For the state of the process and of turns. Pipelines (role `automation`) need to read rollouts only."""
 _RAMP: Final = frozenset({Role.OPERATOR, Role.AUTOMATION})
 _RAMP_DOWN: Final = frozenset({Role.OPERATOR, Role.AUTOMATION, Role.BREAKER})
 _SCORE: Final = frozenset({Role.OPERATOR, Role.AUTOMATION})
-"""Judges, which score calls, run in pipelines. The role `breaker` acts on scores, so it must not write them."""
+"""Pipelines score calls with the role `automation`. The role `breaker` acts on scores, so it must not write them."""
 _ANY_ROLE: Final = frozenset(Role)
-"""For numbers without users. The role `breaker` needs them to decide whether to stop a definition."""
+"""For counts without data of users. The role `breaker` needs them to decide whether to stop a definition."""
 _KILL: Final = frozenset({Role.OPERATOR, Role.BREAKER})
 _NO_ROLE: Final[frozenset[Role]] = frozenset()
 
@@ -47,29 +48,29 @@ ROLES_OF: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "/subagents.lifecycle.v1.LifecycleService/TakeDecommissionStep": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/DecideDecommission": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/UndoDecommission": _OPERATOR,
-        "/subagents.lifecycle.v1.LifecycleService/GetRollout": _READ,
-        "/subagents.lifecycle.v1.LifecycleService/GetFlags": _READ,
-        "/subagents.lifecycle.v1.LifecycleService/ListRollouts": _READ,
-        "/subagents.lifecycle.v1.LifecycleService/ExplainServing": _READ,
-        "/subagents.lifecycle.v1.LifecycleService/PreviewRamp": _READ,
-        "/subagents.lifecycle.v1.LifecycleService/WatchAudit": _READ,
-        "/subagents.lifecycle.v1.LifecycleService/ListActivePeriods": _READ,
-        "/subagents.lifecycle.v1.LifecycleService/ListReplicas": _READ,
-        "/subagents.lifecycle.v1.LifecycleService/ListDecommissions": _READ,
+        "/subagents.lifecycle.v1.LifecycleService/GetRollout": _READ_ROLLOUTS,
+        "/subagents.lifecycle.v1.LifecycleService/GetFlags": _READ_ROLLOUTS,
+        "/subagents.lifecycle.v1.LifecycleService/ListRollouts": _READ_ROLLOUTS,
+        "/subagents.lifecycle.v1.LifecycleService/ExplainServing": _READ_ROLLOUTS,
+        "/subagents.lifecycle.v1.LifecycleService/PreviewRamp": _READ_ROLLOUTS,
+        "/subagents.lifecycle.v1.LifecycleService/WatchAudit": _READ_ROLLOUTS,
+        "/subagents.lifecycle.v1.LifecycleService/ListActivePeriods": _READ_ROLLOUTS,
+        "/subagents.lifecycle.v1.LifecycleService/ListReplicas": _READ_ROLLOUTS,
+        "/subagents.lifecycle.v1.LifecycleService/ListDecommissions": _READ_ROLLOUTS,
         "/subagents.lifecycle.v1.LifecycleService/GetRampEvidence": _ANY_ROLE,
-        "/subagents.admin.v1.AdminService/ListPlugins": _LOOK_INSIDE,
+        "/subagents.admin.v1.AdminService/ListPlugins": _READ_PROCESS,
         "/subagents.admin.v1.AdminService/Drain": _OPERATOR,
         "/subagents.admin.v1.AdminService/ForceEndTurn": _OPERATOR,
-        "/subagents.admin.v1.AdminService/GetStatus": _LOOK_INSIDE,
-        "/subagents.admin.v1.AdminService/GetTraffic": _LOOK_INSIDE,
-        "/subagents.admin.v1.AdminService/VerifyLog": _LOOK_INSIDE,
+        "/subagents.admin.v1.AdminService/GetStatus": _READ_PROCESS,
+        "/subagents.admin.v1.AdminService/GetTraffic": _READ_PROCESS,
+        "/subagents.admin.v1.AdminService/VerifyLog": _READ_PROCESS,
         "/subagents.admin.v1.AdminService/EraseUser": _OPERATOR,
-        "/subagents.history.v1.HistoryService/ListTurns": _LOOK_INSIDE,
+        "/subagents.history.v1.HistoryService/ListTurns": _READ_PROCESS,
         "/subagents.history.v1.HistoryService/GetTurn": _OPERATOR,
         "/subagents.history.v1.HistoryService/WatchEvents": _OPERATOR,
         "/subagents.history.v1.HistoryService/RecordScore": _SCORE,
-        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": _LOOK_INSIDE,
-        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _LOOK_INSIDE,
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": _READ_PROCESS,
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _READ_PROCESS,
     }
 )
 """By full method name. Whether `SetRamp` raises a ramp is known only from the record, so the step checks the role, too.
@@ -82,11 +83,17 @@ class OperatorReports(Protocol):
     """Receives refusals. Never raises, never waits."""
 
     def refused(self, method: str, cause: str, caller: Caller | None) -> None:
-        """Log and count a refusal; `cause` is one of `CAUSES`. `caller` is None if the token is not genuine."""
+        """Log and count a refusal.
+
+        Args:
+            method: its full name.
+            cause: one of `sidecar.core.roles.CAUSES`.
+            caller: None unless the token is valid, or exceeds only what its key may grant.
+        """
 
 
 class RefusalRecorder(Protocol):
-    """Records refusals of callers whose token, or at least its key, is genuine. Never raises, never waits."""
+    """Records refusals of tokens that are valid, or exceed only what their key may grant. Never raises, never waits."""
 
     def __call__(self, method: str, raw: bytes, caller: Caller, why: str) -> None:
         """Record the refusal in the audit, if the request names a definition; `why` begins with the reason."""
@@ -102,15 +109,15 @@ class TokenVerifier(Protocol):
 class OperatorAuthoriser:
     """Admits calls with a sufficient role token, and reports every refused call.
 
-    Every refusal is logged and counted. The audit of rollouts gets only the refusals of genuine tokens and keys:
-    otherwise callers without a token could fill it.
+    Every refusal is logged and counted. The audit of rollouts gets only the refusals of tokens that are valid, or
+    exceed only what their key may grant: otherwise callers without a token could fill it.
 
     Args:
         tokens: verifies minted tokens.
         clock: decides whether a token has expired.
         reports: logs and counts refusals.
         note: records refusals in the audit.
-        issuer: verifies all other tokens.
+        issuer_tokens: verifies tokens of the OIDC issuer; None without one.
     """
 
     def __init__(
@@ -119,10 +126,10 @@ class OperatorAuthoriser:
         clock: Clock,
         reports: OperatorReports,
         note: RefusalRecorder,
-        issuer: TokenVerifier | None = None,
+        issuer_tokens: TokenVerifier | None = None,
     ) -> None:
         self._tokens = tokens
-        self._issuer = issuer
+        self._issuer_tokens = issuer_tokens
         self._clock = clock
         self._reports = reports
         self._note = note
@@ -139,7 +146,8 @@ class OperatorAuthoriser:
             caller = self._opened(_token(metadata))
             _check_role(caller, method)
         except (Unauthenticated, NotAllowed) as refused:
-            # The claims exceed the key's limits, so only the key is authentic: the subject must not be trusted.
+            # If the refusal names a key, the signature is valid, but the claims exceed what this key may grant: the
+            # subject must not be trusted.
             key = refused.metadata.get("key", "")
             genuine = caller or (Caller("", None, key=key) if key else None)
             self._reports.refused(method, refused.metadata.get("cause", ""), genuine)
@@ -150,10 +158,11 @@ class OperatorAuthoriser:
 
     def _opened(self, token: str) -> Caller:
         """Verify a token: minted tokens, which begin with their version, with the keys; others with the issuer."""
-        minted = self._issuer is None or token.startswith(f"{VERSION}.")
-        opens: TokenVerifier = self._tokens if minted or self._issuer is None else self._issuer
-        said = opens.open(token, self._clock.now())
-        return Caller(said.sub, said.role, said.jti, said.key)
+        verifier: TokenVerifier = self._tokens
+        if self._issuer_tokens is not None and not token.startswith(f"{VERSION}."):
+            verifier = self._issuer_tokens
+        claims = verifier.open(token, self._clock.now())
+        return Caller(claims.sub, claims.role, claims.jti, claims.key)
 
 
 def _check_role(caller: Caller, method: str) -> None:
@@ -175,5 +184,5 @@ def _token(metadata: Metadata) -> str:
             f"send a role token as metadata {ROLE_TOKEN_KEY}, exactly once; `sidecar token mint` makes one",
             metadata={"cause": cause},
         )
-    # Bytes that are not ASCII make the token invalid, not the call fail with a defect.
+    # With bytes that are not ASCII the token is invalid; the call must not fail with an internal error.
     return given[0].decode("ascii", "replace")

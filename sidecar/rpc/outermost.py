@@ -114,6 +114,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
 
     def _hold_drain(self, method: Method, context: GrpcContext) -> None:
         """Let a drain wait until a large last message is sent, no longer than for any other message."""
+        # Two callbacks compete, the end of the call and the timer. Only the first may count.
         left = asyncio.Event()
 
         def end(_: object = None) -> None:
@@ -146,6 +147,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
             answer = self._refused() if full else await self._guard(method, context, work, raw, turn)
             if isinstance(answer, SubagentsError):
                 status = self._too_late if answer is self._guard.too_late else rich_status(answer)
+                # Without a code here, `_left` finds out below whether the client cancelled or its deadline passed.
                 if not _is_cancelled():
                     code, reason = status.code.name, answer.reason
                 await _end(context, status)
@@ -202,6 +204,7 @@ async def _all_parsed(method: Method, raws: AsyncIterator[bytes]) -> AsyncIterat
 async def _end(context: GrpcContext, status: RichStatus) -> None:
     """End the call with a status. gRPC requires that the exception of `abort` leaves the handler."""
     try:
+        # Without the limit, a client that reads nothing would keep its call, and so a drain, for ever.
         async with asyncio.timeout(ABORT_SECONDS):
             await context.abort(status.code, status.message, trailing_metadata=status.trailing_metadata)
     except grpc.aio.AbortError:

@@ -85,6 +85,7 @@ class PeerTable:
         # Checked here because a handshake that resumes a TLS session does not check the certificate's dates again.
         if any(self._now() >= end_of_certificate(each) for each in auth.get("x509_pem_cert", ())):
             raise CallerNotAllowed("the certificate has expired", metadata={"listener": self._listener})
+        # By the name of the peer: a certificate with several DNS names of one peer still matches one peer.
         identities = identities_of(auth)
         found = {peer.name: peer for each in identities if (peer := self._peers.get(each)) is not None}
         if len(found) == 1:
@@ -93,6 +94,7 @@ class PeerTable:
                 return peer
         if not identities:
             raise CallerNotAllowed(NO_IDENTITY)
+        # Cut, because the names come from the caller's certificate and go into logs and an answer's header.
         shown = ", ".join(identities[:3])[:200]
         problem = f"is that of several peers ({', '.join(found)})" if len(found) > 1 else "may not call this listener"
         raise CallerNotAllowed(

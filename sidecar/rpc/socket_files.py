@@ -48,6 +48,7 @@ def misfit_of(directory: Path, group: int | None, mode: int) -> Misfit | None:
     if group is not None and found.st_gid != group:
         return Misfit(f"belongs to the group {found.st_gid}, not {group}", f"chgrp {group} {directory}")
     modes = f"(mode {stat.S_IMODE(found.st_mode):04o})"
+    # Only what is wider is refused here. A narrower mode is an operator's choice.
     if found.st_mode & ~mode & (stat.S_IRWXG | stat.S_IRWXO):
         return Misfit(f"lets others in {modes}", f"chmod {mode:04o} {directory}")
     if group is not None and not found.st_mode & stat.S_IXGRP:
@@ -67,7 +68,7 @@ def exclusive_socket(path: Path, group: int | None = None) -> Iterator[None]:
         group: the group whose members may enter its directory; None: only the sidecar's user may.
 
     Raises:
-        AddressHeld: another process has the lock.
+        AddressInUse: another process has the lock.
         CannotListen: other users can enter the directory, or own it, or the path is a file that is no socket.
 
     Source: reliability row 12 and finding 9.
@@ -78,16 +79,19 @@ def exclusive_socket(path: Path, group: int | None = None) -> Iterator[None]:
         _make_directory(path.parent, group, OF_A_GROUP)
         _make_directory(path.parent / HOSTS_FOLDER, group, OF_HOSTS)
     try:
+        # `O_NOFOLLOW`: a symbolic link must not make this process create or lock a file in another place.
         lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise CannotListen(f"{path}.lock cannot be opened: {error.strerror}") from None
     try:
         try:
+            # The kernel releases this lock when the process ends, also when it is killed, so a lock is never stale.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise AddressInUse(f"{path} is served by another process; stop it, or configure another path") from None
         _remove_stale(path)
         yield
+        # Under the lock: after its release the path may be the socket of the next process.
         path.unlink(missing_ok=True)
     finally:
         os.close(lock)  # the file stays: if it were removed, two processes could lock two files of the same name
@@ -116,6 +120,8 @@ def how_to_make(directory: Path, group: int) -> str:
 def _make_directory(directory: Path, group: int | None, mode: int) -> None:
     try:
         if not directory.is_dir():
+            # Private until the group and its mode are set: the other order would admit members of the wrong group
+            # meanwhile.
             directory.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
             if group is not None:
                 _give(directory, group, directory)
@@ -142,6 +148,7 @@ def _give(path: Path, group: int, directory: Path) -> None:
 
 def _remove_stale(path: Path) -> None:
     try:
+        # Not `stat`, which would follow a link to a socket of another program.
         found = path.lstat()
     except FileNotFoundError:
         return

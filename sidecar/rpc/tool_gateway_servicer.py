@@ -57,11 +57,14 @@ class ToolGatewayServicer:
     def _grant(self, call: Call) -> str:
         """Return the grant, if the peer may use it. Raises `CallerNotAllowed`."""
         holder = None if call.peer is None else self._grants.holder(call.grant)
-        if call.peer is not None and holder is not None:  # a grant of no running attempt is refused later
+        # A grant of no running attempt is refused later, by the operation, with the same error on every listener.
+        if call.peer is not None and holder is not None:
             definition = holder.tool.card.definition
             try:
                 call.peer.check_grant_of(definition.slot, definition.vertical)
             except CallerNotAllowed as refused:
+                # Logged besides the refusal: a host that has another host's grant is a leak or an attack, not a
+                # client's mistake.
                 self._anomaly("grant_of_another_host", refused.message)
                 raise
         return call.grant

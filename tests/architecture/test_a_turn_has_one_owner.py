@@ -86,7 +86,7 @@ def test_every_class_of_the_list_is_at_home() -> None:
         ("def f(child: Child): child.log.failed(1, 2, 3)", "moves child.log by failed"),
         ("def f(child: Child):\n    log = child.log\n    log.noted(1, 2, 3)", "moves child.log by noted"),
         ("def f(child: Child): child.ledger.tokens += 1", "changes child.ledger.tokens"),
-        ("def f(turn: Turn): turn.lanes.running.clear()", "changes turn.lanes.running by clear"),
+        ("def f(turn: Turn): turn.queues.running.clear()", "changes turn.queues.running by clear"),
         ("def f(turn: Turn): setattr(turn, 'closed', 'x')", "changes closed by name"),
         ("def f(turn: Turn): object.__setattr__(turn, 'closed', 'x')", "changes closed by name"),
         ("class Another(TurnState):\n    def f(self): self.closed = 'x'", "is made of TurnState"),

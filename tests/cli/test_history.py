@@ -99,4 +99,4 @@ def test_a_memory_that_forgets_is_not_filled(folder: Path) -> None:
 
     assert (forgets.exit_code, wrong.exit_code) == (78, 78)
     assert "`in_process` forgets" in forgets.stderr
-    assert "intent_label=sub_agent_id" in wrong.stderr
+    assert "LABEL=SLOT" in wrong.stderr

@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sidecar.cli.record.restored_command import Restored, add_restored
-from sidecar.composition.record.restoration import state_restored
+from sidecar.cli.record.restored_command import LossDeclaration, add_restored
+from sidecar.composition.record.restoration import declare_loss
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.verifying.audit_chain import AuditHead
 from sidecar.core.verifying.checkpoint_lines import (
@@ -63,8 +63,8 @@ def restored(folder: Path, *typed: str, answer: str = "") -> tuple[int, str]:
     app = typer.Typer()
     app.callback()(lambda: None)
 
-    def state(settings: Settings, reason: str, confirmed: Callable[[Sequence[str]], bool]) -> Restored:
-        return asyncio.run(state_restored(settings, reason, confirmed))
+    def state(settings: Settings, reason: str, confirmed: Callable[[Sequence[str]], bool]) -> LossDeclaration:
+        return asyncio.run(declare_loss(settings, reason, confirmed))
 
     add_restored(app, lambda _: settings_of(folder), state)
     command = ["restored", "--reason", "backup of Monday", *typed]

@@ -69,8 +69,8 @@ def told(report: ReplayReport) -> list[tuple[str, str | None, int]]:
     """Return outcome, reason and attempts of every call that was replayed."""
     return [
         (each.outcome.value, each.reason and str(each.reason), each.attempts)
-        for joined in report.replayed.joined.values()
-        for each in joined
+        for outcomes in report.replayed.outcomes.values()
+        for each in outcomes
     ]
 
 
@@ -144,7 +144,7 @@ async def test_a_fan_out_comes_to_the_same_in_emission_order_whoever_came_first(
 
         assert reply.outcomes == ["SUCCEEDED", "FAILED", "SUCCEEDED", "SUCCEEDED", "DROPPED", "REFUSED"]
         assert (report.differences, report.notes) == ((), ())
-        (joined,) = report.replayed.joined.values()
+        (joined,) = report.replayed.outcomes.values()
         assert [each.call_id for each in joined] == [f"call-{place}" for place in range(1, 7)]
 
 
@@ -281,7 +281,7 @@ async def test_the_end_of_a_turn_stops_what_it_stopped_and_all_dispatches_are_re
         report = await replay_of(sidecar, "t")
 
         assert (first.outcomes, stopped.outcomes) == (["SUCCEEDED"], ["FAILED"])
-        assert (report.differences, list(report.replayed.joined)) == ((), ["d-1", "d-2"])
+        assert (report.differences, list(report.replayed.outcomes)) == ((), ["d-1", "d-2"])
         assert told(report)[1] == ("failed", "TURN_OVER", 1)
 
 
@@ -291,14 +291,14 @@ async def test_outcomes_on_record_change_the_comparison_and_nothing_of_the_repla
     async with running_sidecar_for_tests() as sidecar:
         await sidecar.dispatch(await sidecar.bind(turn_id="t"), "ask_shop", "ask_rewards", dispatch_id="d")
         document = await exported(sidecar, "t")
-        stored = document.told[DispatchId("d")]
+        stored = document.recorded_outcomes[DispatchId("d")]
         lies_about = tuple(
             msgspec.structs.replace(each, outcome=Outcome.FAILED, answer=Answer("a lie"), attempts=7) for each in stored
         )
         documents = [
             document,
-            msgspec.structs.replace(document, told={DispatchId("d"): lies_about}),
-            msgspec.structs.replace(document, told={}),
+            msgspec.structs.replace(document, recorded_outcomes={DispatchId("d"): lies_about}),
+            msgspec.structs.replace(document, recorded_outcomes={}),
         ]
         same, altered, without = [
             await asyncio.to_thread(replayed, each, sidecar.definitions.card_by_digest) for each in documents
@@ -362,8 +362,8 @@ async def test_what_delegations_used_counts_again_and_they_are_not_run_again() -
         report = await replay_of(sidecar, "t")
 
         assert (first.outcomes, report.differences) == (["DEGRADED"], ())
-        assert [each.usage for each in report.replayed.joined[DispatchId("d-1")]] == [Usage(8, 3, 4)]
-        assert [each.emission_index for each in report.replayed.joined[DispatchId("d-2")]] == [2]
+        assert [each.usage for each in report.replayed.outcomes[DispatchId("d-1")]] == [Usage(8, 3, 4)]
+        assert [each.emission_index for each in report.replayed.outcomes[DispatchId("d-2")]] == [2]
 
 
 async def test_a_call_that_a_daily_limit_refused_is_refused_again() -> None:

@@ -37,7 +37,8 @@ WRITE: Final = "SIDECAR_WRITE_SCREENSHOTS"
 SERIOUS: Final = frozenset({"serious", "critical"})
 DESK: Final = (1280, 800)
 PHONE: Final = (390, 844)
-SCHEMES: Final = ("light", "dark")
+LOOKS: Final = ((DESK, "light"), (DESK, "dark"), (PHONE, "dark"))
+"""Each scheme and each width; no rule of the style depends on both."""
 REASON: Final = "RUNNER_FAILED"
 """As the calls that the runner raises in end."""
 SLOTS: Final = ("rewards", "shop", "travel")
@@ -167,7 +168,7 @@ async def test_no_page_has_a_serious_finding_in_either_scheme_and_none_overflows
             "turn": "/turns/turn-1",
         }
         for name, path in paths.items():
-            for (width, height), scheme in ((DESK, "light"), (DESK, "dark"), (PHONE, "light"), (PHONE, "dark")):
+            for (width, height), scheme in LOOKS:
                 await page.looks(width, height, scheme)
                 await desk.open(path)
                 found += await findings(page, axe)

@@ -58,8 +58,8 @@ def serve_console(options: ConsoleOptions, say: Callable[[str], None]) -> int:
     server.on_started = lambda: say(f"the console is at {address}; sign in with a role token (`sidecar token mint`)")
     try:
         asyncio.run(server.serve())
-    except SystemExit:  # uvicorn has written why
-        return OperatorExit.NOT_ASKED
+    except SystemExit:  # e.g. the port is in use; uvicorn has written why
+        return OperatorExit.NOT_ASKED  # 2: no sidecar was asked anything
     return OperatorExit.DONE
 
 
@@ -90,15 +90,15 @@ def console_server(options: ConsoleOptions) -> tuple[ConsoleServer, str]:
     """Return the server, not started, and its address. Raises `CannotOperate`."""
     host, port = _address(options)
     secure = options.certificate is not None
-    names = (*options.hosts, *(LOCAL_NAMES if _is_loopback(host) else (_in_url(host),)))
+    host_names = options.hosts + (LOCAL_NAMES if _is_loopback(host) else (_in_url(host),))
     console = Console(Sidecars(options.targets, options.tls), secure, Samples(options.monotonic))
     # Outermost, so that even static files and the sign-in page have the checks and the headers.
-    guarded = Guard(make_app(console), names, secure=secure)
+    guarded = Guard(make_app(console), host_names, secure=secure)
     config = uvicorn.Config(
         guarded,
         host=host,
         port=port,
-        access_log=False,  # an address may name a user
+        access_log=False,  # a URL may name a user
         log_level="warning",
         server_header=False,
         # Headers of a proxy are not trusted: any client could send them.
@@ -122,7 +122,7 @@ def _address(options: ConsoleOptions) -> tuple[str, int]:
     for file in (options.certificate, options.key):
         if file is not None and not file.is_file():
             raise _wrong(f"there is no file {file}")
-    # Refused and not only warned about: a role token that was read on the network is valid for an hour.
+    # Refused, because a warning is easily missed: a role token that is intercepted can be used for up to an hour.
     if options.certificate is None and not _is_loopback(host):
         raise _wrong(f"{host} is not a loopback address, so tokens would travel unencrypted; give --certificate, --key")
     return host, int(port)

@@ -30,7 +30,7 @@ def add_backup(app: typer.Typer, settings_of: SettingsOf, back_up: BackUp) -> No
 
         Exit codes: 0 copied, 78 the record cannot be read, or the file cannot be written.
         """
-        carried_out(lambda: back_up(settings_of(config), file))
+        run_or_exit(lambda: back_up(settings_of(config), file))
         typer.echo(f"copied the record to {file}")
 
 
@@ -46,14 +46,14 @@ def add_migrate(app: typer.Typer, settings_of: SettingsOf, migrate: Migrate) -> 
 
         Exit codes: 0 done, 78 the record cannot be opened, or a sidecar has it open.
         """
-        steps = carried_out(lambda: migrate(settings_of(config), preview))
+        steps = run_or_exit(lambda: migrate(settings_of(config), preview))
         for step in steps:
             typer.echo(f"{'pending' if preview else 'applied'}: {step}")
         if not steps:
             typer.echo("the record's schema is current")
 
 
-def carried_out(work: Callable[[], Result]) -> Result:
+def run_or_exit(work: Callable[[], Result]) -> Result:
     """Return the result of `work`; an error ends the command."""
     try:
         return work()

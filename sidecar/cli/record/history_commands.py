@@ -38,15 +38,16 @@ def as_json(report: "BackfillReport") -> str:
 def as_lines(report: "BackfillReport") -> str:
     """Return the report as text: one line for each finding, then the counts."""
     lines = [_line(each) for each in report.findings]
-    untold = report.troubles.total() - len(report.findings)
-    if untold:
-        lines.append(f"... and {untold} more")
-    kept = "would be stored" if report.dry_run else "stored"
+    # The report lists only the first findings, but counts all of them.
+    not_listed = report.troubles.total() - len(report.findings)
+    if not_listed:
+        lines.append(f"... and {not_listed} more")
+    stored = "would be stored" if report.dry_run else "stored"
     lines.append(
-        f"{report.lines} lines: {report.turns} turns {kept} ({report.tagged} with a sub-agent, "
+        f"{report.lines} lines: {report.turns} turns {stored} ({report.tagged} with a sub-agent, "
         f"{report.components} components), {report.already} existed already, {report.left_out} omitted"
     )
-    lines += [f"  {trouble}: {times}" for trouble, times in sorted(report.troubles.items())]
+    lines += [f"  {kind}: {count}" for kind, count in sorted(report.troubles.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -58,11 +59,11 @@ def _line(finding: "Finding") -> str:
 
 LONGEST_LINE: Final = 16 * 1024 * 1024
 """The most bytes of a line that is imported; a longer one is reported."""
-WHOLE: Final = 1_000_000
-"""Turns of an export: more than a conversation has."""
+ALL_TURNS: Final = 1_000_000
+"""A limit for reading an episode that no episode reaches, so that an export has all of its turns."""
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file of the sidecar.")]
 SettingsOf = Callable[[Path | None], "Settings"]
-Conversations = Callable[["Settings"], AbstractAsyncContextManager["BoundedMemory"]]
+OpenEpisodeMemory = Callable[["Settings"], AbstractAsyncContextManager["BoundedMemory"]]
 
 
 @unique
@@ -77,13 +78,13 @@ class ExitCode(IntEnum):
     CONFIGURATION = EX_CONFIG
 
 
-def add_history_commands(app: typer.Typer, settings_of: SettingsOf, conversations: Conversations) -> None:
+def add_history_commands(app: typer.Typer, settings_of: SettingsOf, open_memory: OpenEpisodeMemory) -> None:
     """Add `history backfill` and `history export`.
 
     Args:
         app: the command line.
         settings_of: reads the settings, or ends the command.
-        conversations: opens the episode memory that the settings choose.
+        open_memory: opens the episode memory that the settings choose.
     """
     history = PlainTyper(no_args_is_help=True, help="Import and export conversations.")
     app.add_typer(history, name="history")
@@ -91,18 +92,20 @@ def add_history_commands(app: typer.Typer, settings_of: SettingsOf, conversation
     @history.command()
     def backfill(
         file: Annotated[Path, typer.Argument(help="The export, JSON lines.", exists=True, dir_okay=False)],
-        label: Annotated[list[str] | None, typer.Option(help="intent_label=sub_agent_id; may be repeated.")] = None,
+        label: Annotated[
+            list[str] | None, typer.Option(help="LABEL=SLOT: the slot of an intent label; may be repeated.")
+        ] = None,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="Report the changes; store nothing.")] = False,
         json_text: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
         config: Config = None,
     ) -> None:
-        """Import the history of the classifier path. The command can be repeated safely.
+        """Import conversations of an earlier system from a file. The command can be repeated safely.
 
         Exit codes: 0 done, 1 done with findings, 69 the memory is unavailable: repeat the command, 78 wrong settings.
         """
         labels = _labels(label or [])
         run = Backfill(labels, dry_run, json_text)
-        raise typer.Exit(_guarded(lambda: asyncio.run(run(conversations(settings_of(config)), file, sys.stdout))))
+        raise typer.Exit(_guarded(lambda: asyncio.run(run(open_memory(settings_of(config)), file, sys.stdout))))
 
     @history.command()
     def export(
@@ -114,7 +117,7 @@ def add_history_commands(app: typer.Typer, settings_of: SettingsOf, conversation
         from sidecar.core.history.records import EpisodeKey  # noqa: PLC0415  only this command needs it
 
         key = EpisodeKey(EpisodeId(episode), Principal(principal))
-        raise typer.Exit(_guarded(lambda: asyncio.run(_export(conversations(settings_of(config)), key, sys.stdout))))
+        raise typer.Exit(_guarded(lambda: asyncio.run(_export(open_memory(settings_of(config)), key, sys.stdout))))
 
 
 class Backfill:
@@ -129,7 +132,7 @@ class Backfill:
         self, opening: AbstractAsyncContextManager["BoundedMemory"], file: Path, out: TextIO
     ) -> ExitCode:
         """Read the file; the report is printed in any case."""
-        from sidecar.operations.history.backfill import BackfillHistory  # noqa: PLC0415  the same holds
+        from sidecar.operations.history.backfill import BackfillHistory  # noqa: PLC0415  only this command needs it
 
         async with opening as memory:
             run = BackfillHistory(memory, self._labels, dry_run=self._dry_run)
@@ -147,18 +150,22 @@ class Backfill:
 async def _export(opening: AbstractAsyncContextManager["BoundedMemory"], key: "EpisodeKey", out: TextIO) -> ExitCode:
     async with opening as memory:
         try:
-            contents = await memory.read(key, WHOLE)
+            contents = await memory.read(key, ALL_TURNS)
         except MemoryUnavailable as away:
             typer.echo(away.message, err=True)
             return ExitCode.UNAVAILABLE
     if contents.summary is not None:
         out.write(msgspec.json.encode({"summary": contents.summary}).decode() + "\n")
     out.writelines(msgspec.json.encode({"turn": turn}).decode() + "\n" for turn in contents.turns)
+    # `kept` is the number of turns that the episode has. An episode without turns and summary is unknown.
     return ExitCode.OK if contents.kept or contents.summary else ExitCode.FINDINGS
 
 
 def _lines(handle: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a file. Of a line that is too long, only the beginning, which is not JSON."""
+    """Yield the lines of a file.
+
+    Yields only the beginning of a line that is too long; this is no valid JSON, so it is reported as unreadable.
+    """
     while line := handle.readline(LONGEST_LINE):
         rest = line
         while len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
@@ -166,12 +173,12 @@ def _lines(handle: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-def _labels(said: Sequence[str]) -> dict[str, Slot]:
+def _labels(options: Sequence[str]) -> dict[str, Slot]:
     labels: dict[str, Slot] = {}
-    for each in said:
+    for each in options:
         label, equals, slot = each.rpartition("=")
         if not equals or not label or not DEFINITION_SIDE.match(slot):
-            typer.echo(f"--label {each!r}: write intent_label=sub_agent_id", err=True)
+            typer.echo(f"--label {each!r}: write LABEL=SLOT; a slot has up to 60 characters a-z0-9_-", err=True)
             raise typer.Exit(ExitCode.CONFIGURATION)
         labels[label] = Slot(slot)
     return labels

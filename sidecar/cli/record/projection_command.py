@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sidecar.cli.parameters.plain_values import PlainTyper
-from sidecar.cli.record.backup import Config, carried_out
+from sidecar.cli.record.backup import Config, run_or_exit
 from sidecar.settings import Settings
 
 Progress = Callable[[int, int], None]
@@ -46,5 +46,5 @@ def add_projection(app: typer.Typer, settings_of: Callable[[Path | None], Settin
             else:
                 typer.echo(f"{taken} facts processed, {left} left", err=True)
 
-        facts = carried_out(lambda: rebuild(settings_of(config), progress))
+        facts = run_or_exit(lambda: rebuild(settings_of(config), progress))
         typer.echo(json.dumps({"facts": facts, "left": 0, "done": True}) if as_json else f"rebuilt from {facts} facts")

@@ -76,7 +76,7 @@ def _export(file: Path, raw: bytes, document: ReplayDocument, out: TextIO) -> in
 
 
 def _as_text(turn_id: str, report: ReplayReport) -> str:
-    calls = sum(len(joined) for joined in report.replayed.joined.values())
+    calls = sum(len(outcomes) for outcomes in report.replayed.outcomes.values())
     verdict = "DIFFERS" if report.differences else "the same"
     lines = [f"turn {turn_id}: {_counted(calls, 'call', 'calls')} replayed: {verdict}"]
     lines += [f"  differs  {each}" for each in report.differences]
@@ -85,14 +85,14 @@ def _as_text(turn_id: str, report: ReplayReport) -> str:
 
 
 def _as_json(turn_id: str, report: ReplayReport) -> str:
-    joined = {key: [_outcome(each) for each in outcomes] for key, outcomes in report.replayed.joined.items()}
+    of_dispatch = {key: [_outcome(each) for each in outcomes] for key, outcomes in report.replayed.outcomes.items()}
     found = {
         "replayed": True,
         "turn_id": turn_id,
         "same": not report.differences,
         "differences": report.differences,
         "notes": report.notes,
-        "joined": joined,
+        "joined": of_dispatch,
     }
     return json.dumps(found, indent=2) + "\n"
 

@@ -1,4 +1,4 @@
-"""`sidecar restored`: an operator states that an older backup has replaced the record, so that facts are lost."""
+"""`sidecar restored`: an operator declares that the record was restored from an older backup, which lacks facts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,32 +7,32 @@ from typing import Annotated
 
 import typer
 
-from sidecar.cli.record.backup import SettingsOf, carried_out
+from sidecar.cli.record.backup import SettingsOf, run_or_exit
 from sidecar.settings import Settings
 
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")]
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
-    """The result.
+class LossDeclaration:
+    """The result of declaring facts as lost.
 
     Attributes:
-        lost: the facts that were stated as lost.
-        others: findings that an older backup does not explain. In this case nothing was stated.
-        nothing: whether nothing is missing.
+        lost: the facts that were declared as lost; empty if nothing was declared.
+        unexplained: findings that an older backup does not explain. In this case nothing was declared.
+        nothing_missing: whether the record lacks no fact, so that there was nothing to declare.
     """
 
     lost: Sequence[str]
-    others: Sequence[str]
-    nothing: bool = False
+    unexplained: Sequence[str]
+    nothing_missing: bool = False
 
 
-StateRestored = Callable[[Settings, str, Callable[[Sequence[str]], bool]], Restored]
-"""Takes the settings, the reason, and a function that confirms the loss; raises `SettingsProblem`."""
+DeclareLoss = Callable[[Settings, str, Callable[[Sequence[str]], bool]], LossDeclaration]
+"""Takes the settings, the reason, and a function that asks the operator for confirmation. Raises `SettingsProblem`."""
 
 
-def add_restored(app: typer.Typer, settings_of: SettingsOf, state_restored: StateRestored) -> None:
+def add_restored(app: typer.Typer, settings_of: SettingsOf, declare_loss: DeclareLoss) -> None:
     """Add the command."""
 
     @app.command(name="restored")
@@ -41,12 +41,12 @@ def add_restored(app: typer.Typer, settings_of: SettingsOf, state_restored: Stat
         config: Config = None,
         yes: Annotated[bool, typer.Option("--yes", help="Confirm in advance.")] = False,
     ) -> None:
-        """State that a restored backup has replaced the record, so that the facts that it lacks count as lost.
+        """Declare that the record was restored from an older backup. Facts that the backup lacks then count as lost.
 
         The command verifies the record first, and refuses if an older backup does not explain every finding. It
         writes signed lines into the file of checkpoints; `verify-log` then reports the gap as a note.
 
-        Exit codes: 0 stated, or nothing is missing; 1 refused or not confirmed; 78 record, key or checkpoints cannot
+        Exit codes: 0 declared, or nothing is missing; 1 refused or not confirmed; 78 record, key or checkpoints cannot
         be used.
         """
         if not reason.strip():
@@ -55,16 +55,17 @@ def add_restored(app: typer.Typer, settings_of: SettingsOf, state_restored: Stat
         def confirmed(lost: Sequence[str]) -> bool:
             for each in lost:
                 typer.echo(f"lost: {each}")
-            return yes or typer.confirm("State this as lost by a restored backup, permanently?", err=True)
+            return yes or typer.confirm("Declare this as lost by a restored backup, permanently?", err=True)
 
-        done = carried_out(lambda: state_restored(settings_of(config), reason.strip(), confirmed))
-        for finding in done.others:
+        done = run_or_exit(lambda: declare_loss(settings_of(config), reason.strip(), confirmed))
+        for finding in done.unexplained:
             typer.echo(finding)
-        if done.others:
+        if done.unexplained:
             typer.echo("an older backup does not explain this; see `When something is found` in record-integrity.md")
-        elif done.nothing:
+        elif done.nothing_missing:
             typer.echo("nothing that was signed is missing")
         elif done.lost:
-            typer.echo("stated in the file of checkpoints; `sidecar verify-log` reports it as a note")
-        if not done.lost and not done.nothing:
+            typer.echo("declared in the file of checkpoints; `sidecar verify-log` reports it as a note")
+        # Nothing was declared although facts are missing: the loss was refused, or not confirmed.
+        if not done.lost and not done.nothing_missing:
             raise typer.Exit(1)

@@ -256,10 +256,10 @@ def _erase(
     if not offline:
         raise typer.Exit(erasing.erase(at.opened(), options))
 
-    from sidecar.cli.record.backup import carried_out  # noqa: PLC0415  it reads settings, and the others need none
+    from sidecar.cli.record.backup import run_or_exit  # noqa: PLC0415  it reads settings, and the others need none
 
     def in_the_file(preview: bool) -> Any:
-        return carried_out(lambda: at.offline(options, preview=preview))
+        return run_or_exit(lambda: at.offline(options, preview=preview))
 
     raise typer.Exit(erasing.erase_offline(at.opened(offline=True), options, in_the_file))
 

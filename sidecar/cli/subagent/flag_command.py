@@ -6,8 +6,10 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from sidecar.cli.record.turn_commands import given_by
-from sidecar.cli.subagent.options import EX_USAGE, EXIT_CODES, Digest, Open, Placed, Slot
-from sidecar.cli.subagent.step_commands import OptionsOf, RequestId, Revision, SlotOption, options_of, ways
+from sidecar.cli.subagent import step_commands
+from sidecar.cli.subagent.options import EX_USAGE, EXIT_CODES, Digest, Open, Placed
+from sidecar.cli.subagent.options import Slot as SlotOrId
+from sidecar.cli.subagent.step_commands import OptionsOf, RequestId, Revision, SlotOption
 
 
 @unique
@@ -28,12 +30,18 @@ class FlagState(StrEnum):
 
 Why = Annotated[str, typer.Option("--reason", "-m", help="The reason, for the audit. Required to switch a flag.")]
 Version = Annotated[
-    int | None, typer.Option("--flag-version", min=0, help="The expected version of the flag, as in the table.")
+    int | None,
+    typer.Option("--flag-version", min=0, help="The expected version of the flag; `flag NAME` prints it."),
 ]
 
 
 class FlagCommandOptions(NamedTuple):
-    """Builds the options of a step. The reason is optional here, because showing the flags needs none."""
+    """The options of the command that every step has.
+
+    Attributes:
+        make: builds the `StepOptions` of a switch.
+        reason: for the audit; empty if none was given, because showing the flags needs none.
+    """
 
     make: OptionsOf
     reason: str
@@ -41,25 +49,26 @@ class FlagCommandOptions(NamedTuple):
 
 def add_flag(group: typer.Typer, placed: Placed) -> None:
     """Add the command. `placed` adds the options for the sidecar's address."""
-    asked = given_by(given_by(ways, "ways")(_options_of), "options")
-    group.command(name="flag", epilog=EXIT_CODES)(placed(asked(_flag)))
+    # Adds the options of `step_modes` and `_flag_options` to the command, which gets what `_flag_options` returns.
+    with_options = given_by(given_by(step_commands.step_modes, "step_modes")(_flag_options), "options")
+    group.command(name="flag", epilog=EXIT_CODES)(placed(with_options(_flag)))
 
 
-def _options_of(
-    ways: dict[str, Any],
+def _flag_options(
+    step_modes: dict[str, Any],
     reason: Why = "",
     request_id: RequestId = "",
     slot: SlotOption = "",
     digest: Digest = "",
     revision: Revision = None,
 ) -> FlagCommandOptions:
-    return FlagCommandOptions(options_of(ways, reason, request_id, slot, digest, revision), reason)
+    return FlagCommandOptions(step_commands.options_of(step_modes, reason, request_id, slot, digest, revision), reason)
 
 
 def _flag(
     at: Open,
     options: FlagCommandOptions,
-    name: Slot,
+    name: SlotOrId,
     which: Annotated[FlagChoice | None, typer.Argument(help="One of the two flags. Default: show both.")] = None,
     to: Annotated[FlagState | None, typer.Argument(help="Switch the flag. Default: show it.")] = None,
     version: Version = None,
@@ -67,11 +76,13 @@ def _flag(
     """Show the flags of a sub-agent, or switch one manually.
 
     cohort off: pauses the definition; state and ramp stay. cohort on: ends the pause. kill off: kills every definition
-    with this kill flag permanently, after a confirmation. The command creates no flag, and switches no flag on before
-    the ramp has. With a read-only flag backend the command prints the edit instead.
+    with this kill flag permanently, after a confirmation. The command creates no flag. It can switch a flag on
+    only after the ramp has switched it on for the first time. With a read-only flag backend the command prints the edit
+    instead.
     """
     from sidecar.cli.subagent import flag  # noqa: PLC0415  only this command needs gRPC
 
+    # `at()` opens the connection to the sidecar, and returns its `OperatorCommands`.
     if which is None or to is None:
         raise typer.Exit(flag.show_flags(at(), name, which.value if which else ""))
     if not options.reason.strip():

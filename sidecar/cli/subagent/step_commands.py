@@ -54,7 +54,8 @@ def add_steps(group: typer.Typer, placed: Placed) -> Placed:
     Returns:
         A decorator that adds the options of every step to a command.
     """
-    asked = given_by(given_by(ways, "ways")(options_of), "options_of")
+    # Adds the options of `step_modes` and `options_of` to a command, which gets what `options_of` returns.
+    with_options = given_by(given_by(step_modes, "step_modes")(options_of), "options_of")
     for name, command in (
         ("promote", _promote),
         ("ramp", _ramp),
@@ -67,12 +68,12 @@ def add_steps(group: typer.Typer, placed: Placed) -> Placed:
         ("acknowledge-breach", _acknowledge),
         ("retire-flags", _retire_flags),
     ):
-        group.command(name=name, epilog=EXIT_CODES)(placed(asked(command)))
-    return asked
+        group.command(name=name, epilog=EXIT_CODES)(placed(with_options(command)))
+    return with_options
 
 
 def options_of(
-    ways: dict[str, Any],
+    step_modes: dict[str, Any],
     reason: Reason,
     request_id: RequestId = "",
     slot: SlotOption = "",
@@ -84,12 +85,14 @@ def options_of(
     def options(name: str) -> Any:
         from sidecar.cli.subagent.step_target import StepOptions  # noqa: PLC0415  only these commands need gRPC
 
-        return StepOptions(name, reason, request_id, slot, digest, revision, **ways)
+        return StepOptions(name, reason, request_id, slot, digest, revision, **step_modes)
 
     return options
 
 
-def ways(dry_run: DryRun = False, yes: Yes = False, wait: Wait = False, timeout: Patience = "5m") -> dict[str, Any]:
+def step_modes(
+    dry_run: DryRun = False, yes: Yes = False, wait: Wait = False, timeout: Patience = "5m"
+) -> dict[str, Any]:
     """Return the options that control how a step is taken."""
     return {"dry_run": dry_run, "yes": yes, "wait": wait, "patience": parse_or_exit(duration_of, timeout)}
 

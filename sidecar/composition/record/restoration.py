@@ -11,7 +11,7 @@ from typing import Final
 
 from sidecar.adapters.checkpoints import CheckpointFile, KeyFileProblem, read_signer
 from sidecar.adapters.system import SystemClock
-from sidecar.cli.record.restored_command import Restored
+from sidecar.cli.record.restored_command import LossDeclaration
 from sidecar.cli.record.verify_log import lines_of
 from sidecar.composition.record.checkpoints import checkpoint_files
 from sidecar.composition.record.verification import record_source, verifying
@@ -27,7 +27,7 @@ STATING: Final = InstanceId("sidecar-restored")
 """The name of the command in statements about the audit log. It appends no fact to the record."""
 
 
-async def state_restored(settings: Settings, reason: str, confirmed: Callable[[Sequence[str]], bool]) -> Restored:
+async def declare_loss(settings: Settings, reason: str, confirmed: Callable[[Sequence[str]], bool]) -> LossDeclaration:
     """Verify the record; if facts are missing at its end, state that they are lost.
 
     Args:
@@ -49,14 +49,14 @@ async def state_restored(settings: Settings, reason: str, confirmed: Callable[[S
         # Other damage than a missing end: nothing is stated, because a statement about a part of the damage would make
         # the rest look explained.
         if gap.others:
-            return Restored((), tuple(f"{each.kind}: {each.text}" for each in gap.others))
+            return LossDeclaration((), tuple(f"{each.kind}: {each.text}" for each in gap.others))
         # The operator sees what is lost before anything is signed; a statement cannot be withdrawn.
         if not gap.statements or not confirmed(gap.lost):
-            return Restored((), (), nothing=not gap.statements)
+            return LossDeclaration((), (), nothing_missing=not gap.statements)
         await CheckpointFile(file, signer, lambda _kind, _text: None).append(gap.statements)
     except (KeyFileProblem, RecordUnreadable, StoreUnavailable, CheckpointStoreUnavailable, OSError) as problem:
         raise SettingsProblem([f"record: {problem}"]) from None
-    return Restored(gap.lost, ())
+    return LossDeclaration(gap.lost, ())
 
 
 async def _gap(settings: Settings, by: str) -> Gap:

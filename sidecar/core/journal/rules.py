@@ -33,13 +33,13 @@ from sidecar.core.journal.transitions import (
     CLOSED,
     STILL_RUNNING,
     WORK_OVER,
-    bound,
     child_of,
     dispatch_of,
     owned,
+    refuse_finished_call,
     refuse_outdated,
-    refuse_over,
     with_children,
+    with_claims,
     with_dispatch,
     with_outcome,
     with_progress,
@@ -111,7 +111,7 @@ def _dispatch_opened(head: TurnHead, body: DispatchOpened, fact: Fact) -> TurnHe
     refuse_outdated(head, fact)
     calls = len(body.asked.call_ids)
     dispatch = DispatchHead(fact.draft.by, 0, body.first_step, calls, fact.stored.link)
-    head = with_children(with_dispatch(bound(head, body), body.dispatch_id, dispatch), body, fact)
+    head = with_children(with_dispatch(with_claims(head, body), body.dispatch_id, dispatch), body, fact)
     # All steps of the dispatch are reserved at once, also those of calls that are dropped or start later. Another
     # sidecar that opens a dispatch of the same turn concurrently then cannot give a child the same number.
     return with_steps(head, ((1 << calls) - 1) << body.first_step)
@@ -122,14 +122,14 @@ def _children_opened(head: TurnHead, body: ChildrenOpened, fact: Fact) -> TurnHe
     for start in body.children:
         # Delegated children are no calls of the dispatch: they have no place that could be over.
         if start.parent is None:
-            refuse_over(dispatch, start.step)
+            refuse_finished_call(dispatch, start.step)
     return with_children(with_progress(head, fact, STILL_RUNNING), body, fact)
 
 
 def _attempt_repeated(head: TurnHead, body: AttemptRepeated, fact: Fact) -> TurnHead:
     dispatch = owned(head, body.dispatch_id, fact)
     for each in body.progress:
-        refuse_over(dispatch, each.step)
+        refuse_finished_call(dispatch, each.step)
     return with_progress(head, fact, STILL_RUNNING, repeats=1)
 
 
@@ -144,7 +144,7 @@ def _calls_cancelled(head: TurnHead, body: CallsCancelled, fact: Fact) -> TurnHe
         if not 0 <= place < dispatch.calls:
             raise JournalCorrupt(Reason.UNKNOWN_CALL, f"place {place}")
         # A call that has its outcome cannot be cancelled any more: whichever of both facts is recorded first decides.
-        refuse_over(dispatch, dispatch.first_step + place)
+        refuse_finished_call(dispatch, dispatch.first_step + place)
         dispatch = msgspec.structs.replace(dispatch, cancelled=dispatch.cancelled | 1 << place)
     refuse_outdated(head, fact)
     return with_dispatch(head, body.dispatch_id, dispatch)
@@ -220,7 +220,7 @@ def _turn_ended(head: TurnHead, body: TurnEnded, fact: Fact) -> TurnHead:
     ended = with_progress(head, fact, CLOSED)
     if ended.open_children:
         raise JournalCorrupt(Reason.OPEN_CHILDREN, f"step {min(ended.open_children)}")
-    return msgspec.structs.replace(bound(ended, body), ended=True)
+    return msgspec.structs.replace(with_claims(ended, body), ended=True)
 
 
 _RULES: Final[Mapping[type[Any], Callable[[TurnHead, Any, Fact], TurnHead]]] = MappingProxyType(

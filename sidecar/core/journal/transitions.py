@@ -1,5 +1,10 @@
 """The checks and changes of heads that the rules of several kinds of facts share.
 
+A head is the present state of a turn, a dispatch or a child (`heads.py`). A mark is one event of a child in a fact, and
+`What` is the kind of the event (`marks.py`); the marks of a child in one fact are its progress. Sets of places
+(`settled`, which has one set for each revision, and `cancelled`) and of steps (`steps`) are integers: bit `n`
+represents number `n`.
+
 `rules.py` applies them to each new fact. A broken rule raises `JournalCorrupt`, which `rules.decide` returns to the
 appending sidecar as a refusal. Verification applies the same rules to stored facts.
 """
@@ -37,24 +42,25 @@ STATE_AFTER: Final[Mapping[What, ExecutionState]] = MappingProxyType(
     }
 )
 """The state after an event; events that are not listed change no state."""
-FIRST_AND_LAST: Final = frozenset({What.CREATED, What.STARTED, What.ACCEPTED, What.REJECTED, What.CLOSED})
+NOT_WHILE_RUNNING: Final = frozenset({What.CREATED, What.STARTED, What.ACCEPTED, What.REJECTED, What.CLOSED})
+"""Events that a running child cannot have: they come before it starts, or after its work has ended."""
 POSSIBLE: Final[Mapping[ExecutionState, Set[What]]] = MappingProxyType(
     {
         ExecutionState.CREATED: frozenset({What.STARTED, What.FAILED}),
-        ExecutionState.RUNNING: frozenset(What) - FIRST_AND_LAST,
+        ExecutionState.RUNNING: frozenset(What) - NOT_WHILE_RUNNING,
         ExecutionState.WAITING_FOR_MERGE: frozenset({What.ACCEPTED, What.REJECTED}),
         ExecutionState.COMPLETED: frozenset({What.CLOSED}),
         ExecutionState.FAILED: frozenset({What.CLOSED}),
         ExecutionState.CLOSED: frozenset(),
     }
 )
-"""Events that a child may have in each state: the moves of `states.MOVES`, and what only a running child can cause."""
+"""Events that a child may have in each state: those of the moves in `states.MOVES`, and all others while it runs."""
 
 STILL_RUNNING: Final = frozenset({ExecutionState.RUNNING})
 WORK_OVER: Final = frozenset({ExecutionState.WAITING_FOR_MERGE, ExecutionState.FAILED})
 CLOSED: Final = frozenset({ExecutionState.CLOSED})
-# Revision 0 is the outcome; revision 1 replaces it if its append was not confirmed in time and the parent was told a
-# failure instead. With one revision only, that failure could not be recorded, and its client would retry for ever.
+# Revision 0 is the outcome of a call. If its append is not confirmed in time, the parent gets a failure instead, which
+# is revision 1. With one revision only, this failure could not be recorded, and the parent would retry for ever.
 MOST_REVISIONS: Final = 2
 
 
@@ -86,24 +92,26 @@ def child_of(head: TurnHead, step: int, dispatch_id: DispatchId | None) -> Child
 
 
 def _named(head: TurnHead, step: int, dispatch_id: DispatchId) -> ChildHead:
-    """Return a child that a fact names without having events of it. Raises `JournalCorrupt`."""
+    """Return a child that a fact refers to without having events of it. Raises `JournalCorrupt`."""
+    # Not `child_of`: a missing child is not an event without a child here, but a reference to a child that its dispatch
+    # does not have, so the reason is `CHILD_MISSING` in both cases.
     child = head.children.get(step)
     if child is None or child.dispatch_id != dispatch_id:
         raise JournalCorrupt(Reason.CHILD_MISSING, f"step {step} of {dispatch_id}")
     return child
 
 
-def bound(head: TurnHead, body: DispatchOpened | TurnEnded) -> TurnHead:
-    """Return the head if the claims of the turn are recorded, or are part of this fact.
+def with_claims(head: TurnHead, body: DispatchOpened | TurnEnded) -> TurnHead:
+    """Return the head, marked as having the claims of the turn's surface token.
 
-    Raises `JournalCorrupt` otherwise.
+    Raises `JournalCorrupt` if the claims are neither recorded nor part of this fact.
     """
     if body.claims is None and not head.bound:
         raise JournalCorrupt(Reason.UNBOUND)
     return head if head.bound else msgspec.structs.replace(head, bound=True)
 
 
-def refuse_over(dispatch: DispatchHead, step: int) -> None:
+def refuse_finished_call(dispatch: DispatchHead, step: int) -> None:
     """Raise `JournalCorrupt` if the call at a step has its outcome or was cancelled."""
     place = dispatch.place_of(step)
     # A sidecar that takes a dispatch over must not run a call that its parent knows to have ended or to be cancelled.
@@ -114,10 +122,12 @@ def refuse_over(dispatch: DispatchHead, step: int) -> None:
 def refuse_outdated(head: TurnHead, fact: Fact) -> None:
     """Raise `JournalCorrupt` if a fact does not follow its predecessors."""
     expected = links_of(head, fact.draft.body)
-    # The links are what the appending sidecar knew. If they differ from the recorded state, it decided on outdated
-    # knowledge.
+    # The links name the newest facts that the appending sidecar knew. If newer facts are recorded, the sidecar decided
+    # on outdated knowledge.
     if fact.links == expected:
         return
+    # `links_of` gives the links of children with progress last. If these differ, another fact of such a child was
+    # recorded first. Otherwise the dispatch has a new owner, or the turn has newer facts.
     concerned = len(progress_of(fact.draft.body))
     if concerned and fact.links[-concerned:] != expected[-concerned:]:
         raise JournalCorrupt(Reason.NOT_FOLLOWING)
@@ -144,10 +154,10 @@ def with_outcome(head: TurnHead, body: CallsSettled, dispatch: DispatchHead, set
     if not 0 <= settled.place < dispatch.calls or not 0 <= settled.revision < MOST_REVISIONS:
         raise JournalCorrupt(Reason.UNKNOWN_CALL, f"place {settled.place}, revision {settled.revision}")
     before = dispatch.settled[settled.revision]
-    # The same draft was recognised by its link before; this is another outcome of the same call.
+    # `rules.decide` skips a repeated append of the same fact, so this is a different outcome of the call.
     if before >> settled.place & 1:
         raise JournalCorrupt(Reason.ON_RECORD, f"place {settled.place}, revision {settled.revision}")
-    # An outcome of a child that is not on record would never be closed.
+    # A child that is not on record would never be closed, so it cannot have an outcome.
     if settled.ran:
         _named(head, dispatch.first_step + settled.place, body.dispatch_id)
     now = before | 1 << settled.place
@@ -178,7 +188,8 @@ def with_children(head: TurnHead, body: DispatchOpened | ChildrenOpened, fact: F
 
 
 def _delegated(head: TurnHead, body: DispatchOpened | ChildrenOpened, start: ChildStart) -> TurnHead:
-    """Return the head if the delegating child runs, in the same dispatch. Raises `JournalCorrupt`."""
+    """Return the unchanged head if the delegating child runs, in the same dispatch. Raises `JournalCorrupt`."""
+    # Only children with a parent get here; -1 is for the type checker.
     parent = _named(head, start.parent if start.parent is not None else -1, body.dispatch_id)
     if parent.state is not ExecutionState.RUNNING:
         raise JournalCorrupt(Reason.ILLEGAL_STATE, f"step {start.parent} is {parent.state}")
@@ -190,7 +201,7 @@ def with_progress(head: TurnHead, fact: Fact, ends: Set[ExecutionState], repeats
 
     Args:
         head: before.
-        fact: of any kind that concerns children; may concern none.
+        fact: of a kind that can contain events of children; may contain none.
         ends: states that the children may have afterwards.
         repeats: number of repeated attempts.
     """
@@ -223,7 +234,8 @@ def _progressed(
     # Each kind of fact leaves its children in certain states: an outcome, for example, must end the work.
     if state not in ends:
         raise JournalCorrupt(Reason.ILLEGAL_STATE, f"{child.child_id} is left {state}")
-    # The opening of a child implies its first attempt, which has no event yet: hence `max(1, …)`. The count may never
+    # Without a repetition the count stays, or goes from 0 to 1: the opening of a child implies its first attempt, which
+    # has no event yet. With `repeats` repetitions the count grows by exactly that many, beginning with 1. It may never
     # fall, or a takeover could make an attempt too many.
     least = child.attempts if not repeats else max(1, child.attempts) + repeats
     if not least <= progress.attempts <= max(1, child.attempts) + repeats:

@@ -32,14 +32,15 @@ class ReplayDocument(msgspec.Struct, frozen=True):
         dispatches: in order of opening.
         children: those that the orchestrator called, in order of opening.
         attempts: the runners' messages.
-        told: the outcomes that the parent received, by dispatch. Only for the comparison.
+        recorded_outcomes: that the consumer-agent received, by dispatch: for the comparison, and for refusals that the
+            replay cannot compute. Named `told` in the JSON.
     """
 
     turn_id: TurnId
     dispatches: tuple[DispatchOpened, ...]
     children: tuple[ChildOpened, ...]
     attempts: tuple[AttemptRecorded, ...]
-    told: dict[DispatchId, tuple[CallOutcome, ...]]
+    recorded_outcomes: dict[DispatchId, tuple[CallOutcome, ...]] = msgspec.field(name="told")
     version: int = VERSION
 
     def claims(self) -> SurfaceClaims:
@@ -62,10 +63,10 @@ Recorded = Mapping[RecordedCall, tuple[RecordedAttempt, ...]]
 def document_of(turn: StoredTurn, attempts: tuple[AttemptRecorded, ...]) -> ReplayDocument:
     """Return the document of a recorded turn."""
     dispatches = tuple(each.opened for each in turn.dispatches)
-    told = {each.opened.dispatch_id: tuple(each.outcomes) for each in turn.dispatches}
+    outcomes = {each.opened.dispatch_id: tuple(each.outcomes) for each in turn.dispatches}
     # Delegated children are not replayed: the recording of the delegating child has their results.
     children = tuple(each.opened for each in turn.children if each.opened.parent_child_id is None)
-    return ReplayDocument(turn.turn_id, dispatches, children, attempts, told)
+    return ReplayDocument(turn.turn_id, dispatches, children, attempts, outcomes)
 
 
 def document_to_json(document: ReplayDocument) -> bytes:

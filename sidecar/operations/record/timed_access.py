@@ -42,7 +42,7 @@ async def append_within(
 
 
 async def read_within(reading: Awaitable[Found], seconds: float) -> Found | StoreUnavailable:
-    """Return the result of a read, or `StoreUnavailable` if there is none within `seconds`."""
+    """Return the result of a read, or of a write that may be repeated; `StoreUnavailable`: none within `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             return await reading

@@ -1,7 +1,8 @@
-"""Sends the recorded inputs of a turn through the code that runs turns, and collects the joined results.
+"""Sends the recorded inputs of a turn through the code that runs turns, and collects the outcomes.
 
-The recording holds the inputs only: runner frames, results of the tool gateway, stops, random waits, and the times at
-which attempts could begin. The replay never reads recorded outcomes. It runs in virtual time.
+The recording contains inputs: runner frames, results of the tool gateway, stops, random waits, and the times at which
+attempts could begin. Of the recorded outcomes the replay uses only which calls were refused because of facts outside
+the turn: an invalid answer to a question, or the user's daily limit. It runs in virtual time.
 """
 
 import asyncio
@@ -30,12 +31,12 @@ class Replayed(msgspec.Struct, frozen=True):
     """The result of a turn with the present code.
 
     Attributes:
-        joined: the joined outcomes of each dispatch.
+        outcomes: of each dispatch, in the order of its calls.
         refused: dispatches that are refused now, and why.
         unrecorded: attempts that are made now but were not made in the recorded turn.
     """
 
-    joined: dict[DispatchId, tuple[CallOutcome, ...]]
+    outcomes: dict[DispatchId, tuple[CallOutcome, ...]]
     refused: dict[DispatchId, str]
     unrecorded: tuple[str, ...]
 
@@ -56,7 +57,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
 async def replay_turn(
     document: ReplayDocument, recording: Recording, operations: Operations, keys: SigningKeys, rules: DispatchRules
 ) -> Replayed:
-    """Send the turn's dispatches at their recorded times, and return the joined outcomes."""
+    """Send the turn's dispatches at their recorded times, and return the outcomes."""
     loop = asyncio.get_running_loop()
     token, first, start = sign_token(document.claims(), keys), document.dispatches[0].opened_at, loop.time()
     running: list[LiveDispatch] = []
@@ -64,30 +65,32 @@ async def replay_turn(
     for opened in document.dispatches:
         # In virtual time: the sleep costs nothing, but keeps the order in which dispatches and events happened.
         await asyncio.sleep(start + (opened.opened_at - first).total_seconds() - loop.time())
-        _arm_stops(recording, operations, opened, loop.time())
-        request = _request_of(opened, document.told.get(opened.dispatch_id, ()), token)
+        recording.begun_at[opened.dispatch_id] = loop.time()  # recorded times count from here
+        _schedule_stops(recording, operations, opened)
+        request = _request_of(opened, document.recorded_outcomes.get(opened.dispatch_id, ()), token)
         time_left = opened.settle_by - opened.opened_at + rules.delivery_margin
         try:
             running.append((await operations.dispatch_calls.begin(request, time_left)).dispatch)
         except SubagentsError as error:
             refused[opened.dispatch_id] = f"{error.reason}: {error.message}"
-    joined = {each.dispatch_id: (await each.finished.wait()).outcomes for each in running}
-    return Replayed(joined, refused, tuple(recording.unrecorded))
+    outcomes = {each.dispatch_id: (await each.finished.wait()).outcomes for each in running}
+    return Replayed(outcomes, refused, tuple(recording.unrecorded))
 
 
-def _request_of(opened: DispatchOpened, told: Sequence[CallOutcome], token: str) -> DispatchRequest:
+def _request_of(opened: DispatchOpened, recorded: Sequence[CallOutcome], token: str) -> DispatchRequest:
     """Return the request of a dispatch.
 
-    Calls that continued work start anew, because the other turn is not replayed.
+    A call that answered the question of an earlier turn starts without this answer, because the earlier turn is not
+    replayed. A refused call keeps its answer, so that it is refused again.
     """
     request = request_from_json(opened.request_json, token)
-    refused = {each.call_id for each in told if each.outcome is Outcome.REFUSED}
+    refused = {each.call_id for each in recorded if each.outcome is Outcome.REFUSED}
     calls = [each if each.call_id in refused else replace(each, answering=None) for each in request.calls]
     return replace(request, calls=tuple(calls), on_disconnect=OnDisconnect.CONTINUE)
 
 
 def rules_of_replay(rules: DispatchRules, fan_out_cap: int) -> DispatchRules:
-    """Return the rules without decisions that were made when the turn was recorded, or that depend on other turns.
+    """Return the rules without limits whose effect is in the recording already, or that depend on other turns.
 
     Args:
         rules: the present rules.
@@ -96,7 +99,7 @@ def rules_of_replay(rules: DispatchRules, fan_out_cap: int) -> DispatchRules:
     return replace(
         rules,
         binding=replace(rules.binding, fan_out_cap=fan_out_cap),
-        # The recorded time left decides; a limit that was lowered since must not stop calls that had time.
+        # A dispatch gets the time that it had when it was recorded: a limit that was lowered since must not shorten it.
         join_timeout=timedelta(days=1),
         strict_prior_context=False,
         # A replay must not record itself.
@@ -108,9 +111,9 @@ def rules_of_replay(rules: DispatchRules, fan_out_cap: int) -> DispatchRules:
     )
 
 
-def _arm_stops(recording: Recording, operations: Operations, opened: DispatchOpened, now: float) -> None:
-    """Schedule the stops of calls that were stopped before they ran."""
-    recording.begun_at[opened.dispatch_id] = now
+def _schedule_stops(recording: Recording, operations: Operations, opened: DispatchOpened) -> None:
+    """Schedule the stops of the calls of a dispatch that were stopped before they ran."""
+    begun_at = recording.begun_at[opened.dispatch_id]
 
     def stop(call_id: CallId, reason: CallFailure) -> None:
         turn = operations.turns.known(opened.turn_id)
@@ -120,4 +123,4 @@ def _arm_stops(recording: Recording, operations: Operations, opened: DispatchOpe
 
     for (dispatch_id, call_id), (reason, after) in recording.stops_before_running().items():
         if dispatch_id == opened.dispatch_id:
-            asyncio.get_running_loop().call_at(now + after, stop, call_id, reason)
+            asyncio.get_running_loop().call_at(begun_at + after, stop, call_id, reason)

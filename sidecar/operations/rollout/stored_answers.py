@@ -1,7 +1,7 @@
 """The requester of a step, and the stored answer that a repeated request gets.
 
 `take_step` stores the answer in the same transaction as the step. A client that lost the connection can therefore
-repeat the request, and no step is made twice.
+repeat the request, and no step is taken twice.
 
 Source: PF1-FR-10.
 """
@@ -22,10 +22,11 @@ from sidecar.operations.rollout.store.store_rules import refuse_other_request
 
 DONE: Final = "done"
 MARK_DIGITS: Final = 8
+"""Length of `requester_mark`."""
 
 
 class AuditContext(msgspec.Struct, frozen=True):
-    """What every audit event contains about its time: configuration version and active flags."""
+    """What every audit event records besides the step: the version of the configuration, and the flags that were on."""
 
     definition_version: str
     active_flags: tuple[str, ...]
@@ -51,8 +52,8 @@ def requester_of(asked: StepRequest, actor: str) -> str:
     return f"{actor}\x1f{asked.actor_key}"
 
 
-def request_mark(asked: StepRequest, actor: str) -> str:
-    """Return the digest that identifies the requester inside an id."""
+def requester_mark(asked: StepRequest, actor: str) -> str:
+    """Return a short digest of the requester: the suffix of a request id that two operators used."""
     return sha256(requester_of(asked, actor).encode()).hexdigest()[:MARK_DIGITS]
 
 
@@ -92,6 +93,7 @@ def previous_answer(earlier: StoredAnswer, asked: StepRequest, actor: str) -> St
     refuse_other_request(earlier, asked.fingerprint, requester_of(asked, actor))
     if earlier.kind == DONE:
         return msgspec.structs.replace(from_json(earlier.answer_json, StepAnswer), repeated=True)
-    # A reason that this version no longer has is still a refusal.
+    # Of a refusal, `kind` is the reason and `answer_json` the message. The reason may come from another version of the
+    # sidecar: one that this version does not know is still a refusal.
     refusal = error_of_reason(earlier.kind) or TransitionRefused
     raise refusal(earlier.answer_json, metadata={"repeated": "true"})

@@ -63,7 +63,7 @@ class ContinueWork:
                 dispatch.calls.refuse(outcome)
                 # The call entered its slot queue when the dispatch was accepted. If it stayed there, later calls of the
                 # slot would wait for it until the turn ends.
-                dispatch.turn.lanes.leave(dispatch.lane_keys[outcome.call_id])
+                dispatch.turn.queues.leave(dispatch.queue_keys[outcome.call_id])
                 refused.append(outcome)
         return refused
 

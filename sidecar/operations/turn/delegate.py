@@ -119,10 +119,10 @@ class Delegate:
         if isinstance(contract, DelegationRefusal):
             raise _refused(contract)
         lenders = _lenders(parent, above)
-        lane = QueuedCall(child_id, parent.child_id, 1, contract.ownership)
+        queued = QueuedCall(child_id, parent.child_id, 1, contract.ownership)
         # The last check, because `start_beside` already takes the place; a refusal after it would have to give the
         # place back.
-        if len(ledger.running) >= turn.surface.fan_out_cap or not turn.lanes.start_beside(lane, lenders):
+        if len(ledger.running) >= turn.surface.fan_out_cap or not turn.queues.start_beside(queued, lenders):
             raise _refused(DelegationRefusal.BUSY)
         turn.take_steps(1)
         call = DelegatedCall(planned, context=above, parent=parent, settle_at=ends_at, lenders=lenders)
@@ -193,7 +193,7 @@ class Delegate:
                 parent.frames.delegated(child.child_id, used, barred=barred, sent=sent, unknown=unknown)
             self._calls.pop(child.child_id, None)
             parent.ledger.delegated(child.child_id)
-            call.turn.lanes.leave(child.child_id)
+            call.turn.queues.leave(child.child_id)
             call.end()
 
     async def _run(self, child: Child, call: DelegatedCall) -> CallOutcome:
@@ -259,7 +259,7 @@ def _lenders(parent: Child, above: CallContext) -> tuple[str, ...]:
     """
     if isinstance(above, DelegatedCall):
         return (*above.lenders, parent.child_id)
-    return (above.lane_keys[parent.call_id],) if isinstance(above, LiveDispatch) else ()
+    return (above.queue_keys[parent.call_id],) if isinstance(above, LiveDispatch) else ()
 
 
 def _refused(why: DelegationRefusal) -> DelegationRefused:

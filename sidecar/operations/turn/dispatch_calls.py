@@ -217,7 +217,7 @@ class DispatchCalls:
                 metadata={"limit": str(surface.max_dispatches)},
             )
         self.places.refuse_if_taken(surface, turn.claims.principal, request.calls)
-        places = max(0, surface.fan_out_cap - turn.lanes.occupied)
+        places = max(0, surface.fan_out_cap - turn.queues.occupied)
         plan = plan_dispatch(surface, request.calls, turn.next_step, places)  # the cap is the turn's
         if left or self._spending.limits:
             plan = limited_plan(plan, left, partial(self._spending.refusal, turn), self._deps.recorder)
@@ -228,7 +228,7 @@ class DispatchCalls:
             request, turn, plan, intents, clock=clock, recorder=recorder, rules=self._rules, trace=traced
         )
         turn.accept(dispatch)  # reserves the steps of its calls, so that no other dispatch uses them
-        turn.lanes.enter(_waiting(dispatch))  # all slots at once: queue order is emission order
+        turn.queues.enter(_waiting(dispatch))  # all slots at once: queue order is emission order
         self.places.enter(dispatch)
         self._turns.begins_work(turn)
         return dispatch
@@ -266,7 +266,7 @@ class DispatchCalls:
     async def _put_on_record(self, dispatch: LiveDispatch) -> Mapping[CallId, Child]:
         turn, deps = dispatch.turn, self._deps
         refusals = await self._recovery.continue_work().redeem(dispatch) if dispatch.calls.answers else []
-        ready = [each for each in dispatch.plan.run if dispatch.lane_keys[each.call.call_id] in turn.lanes.running]
+        ready = [each for each in dispatch.plan.run if dispatch.queue_keys[each.call.call_id] in turn.queues.running]
         loop_time, wall_clock = deps.clock.monotonic(), deps.clock.now()
         new = [make_child(dispatch, each, loop_time, deps.ids) for each in ready]
         body, texts = opening_of(dispatch, loop_time, [each.start for each in new], [each.texts for each in new])
@@ -295,6 +295,6 @@ class DispatchCalls:
 
 
 def _waiting(dispatch: LiveDispatch) -> list[QueuedCall]:
-    keys, parallel = dispatch.lane_keys, dispatch.request.join.max_parallel or dispatch.turn.surface.fan_out_cap
+    keys, parallel = dispatch.queue_keys, dispatch.request.join.max_parallel or dispatch.turn.surface.fan_out_cap
     run = dispatch.plan.run
     return [QueuedCall(keys[each.call.call_id], dispatch.dispatch_id, parallel, each.tool.ownership) for each in run]

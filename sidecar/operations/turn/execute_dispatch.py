@@ -93,7 +93,7 @@ class ExecuteDispatch:
 
         # `ready` only queues a step. It must not run the call itself: it is called by whatever frees the slot, in the
         # middle of settling another call.
-        dispatch.turn.lanes.turn_of(dispatch.lane_keys[call_id], dispatch.stop_of(call_id)).on_settled(ready)
+        dispatch.turn.queues.turn_of(dispatch.queue_keys[call_id], dispatch.stop_of(call_id)).on_settled(ready)
 
     def _begin_late(
         self,
@@ -171,7 +171,7 @@ class ExecuteDispatch:
         dispatch.settled(outcome, now)
         # The outcome is set before the slot is released: the next call of the slot may start in this very call, and
         # must see a settled predecessor.
-        dispatch.turn.lanes.leave(dispatch.lane_keys[outcome.call_id])
+        dispatch.turn.queues.leave(dispatch.queue_keys[outcome.call_id])
         # `stops` has an entry for each call without an outcome, including calls that never start. A call that kept its
         # entry, or its place in the queue, would block the dispatch and count against the cap until the turn ends.
         if not dispatch.calls.stops:

@@ -166,9 +166,9 @@ class TakeOver:
             child.call_id: child for child in turn.children_of(dispatch.dispatch_id) if child.call_id in unsettled_ids
         }
         parallel = dispatch.request.join.max_parallel or turn.surface.fan_out_cap
-        turn.lanes.enter(
+        turn.queues.enter(
             [
-                QueuedCall(dispatch.lane_keys[each.call.call_id], dispatch.dispatch_id, parallel, each.tool.ownership)
+                QueuedCall(dispatch.queue_keys[each.call.call_id], dispatch.dispatch_id, parallel, each.tool.ownership)
                 # Calls with a recorded child enter their queue first. In emission order, a call that never began could
                 # hold the slot that a recorded child was already using, and both would run.
                 for each in sorted(unsettled, key=lambda each: each.call.call_id not in begun)

@@ -33,8 +33,8 @@ def nothing_is_left(facts: Facts) -> Iterator[str]:
     if seen.grants_alive or seen.dispatches_running:
         yield f"{seen.grants_alive} grants alive, {seen.dispatches_running} dispatches counted as running"
     for turn_id, turn in seen.watched.turns.items():
-        if turn is not None and turn.lanes.occupied:
-            yield f"{turn_id}: {turn.lanes.occupied} lanes are taken"
+        if turn is not None and turn.queues.occupied:
+            yield f"{turn_id}: {turn.queues.occupied} calls are in slot queues"
 
 
 def the_wire_tells_what_was_done(facts: Facts) -> Iterator[str]:

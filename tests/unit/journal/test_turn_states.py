@@ -140,7 +140,7 @@ NARROWED = {
     "a dispatch reserves one step": {"((1 << calls) - 1) << body.first_step": "1 << body.first_step"},
     "the end follows the newest fact only": {"chain=chained(head.chain, fact.stored.link)": "chain=fact.link"},
     "what only a running child can cause is forgotten": {
-        "frozenset(What) - FIRST_AND_LAST": "frozenset({What.WAITING, What.FAILED})"
+        "frozenset(What) - NOT_WHILE_RUNNING": "frozenset({What.WAITING, What.FAILED})"
     },
     "cancelled calls cannot settle": {
         "if before >> settled.place & 1:": "if (before | dispatch.cancelled) >> settled.place & 1:"

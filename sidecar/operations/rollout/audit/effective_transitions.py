@@ -1,7 +1,8 @@
-"""Detects the bind at which a transition first takes effect, once over all replicas. Source: PF1-D-48, TN-85.
+"""Detects the bind at which a transition first takes effect. Source: PF1-D-48, TN-85.
 
-A bind only compares two references. The difference of a new view is computed once per view, and a loop informs the
-store. The store decides which of several replicas was first.
+A bind only compares two references. The first bind with a new view queues the view's transitions that were not queued
+before, and a loop notes them at the store. The store tells one replica that it was the first; this one reports the
+transition to its recorder.
 """
 
 import asyncio
@@ -22,8 +23,8 @@ from sidecar.operations.rollout.store.ports import AuditQuery, RolloutRecorder, 
 
 INTERVAL: Final = timedelta(seconds=1)
 LONGEST_WRITE: Final = 5.0
-MOST: Final = 1000
-"""Rows that are searched for transitions of revised definitions."""
+MOST_ROWS: Final = 1000
+"""The most audit rows that are searched for transitions of replaced definitions."""
 REACHED: Final = {
     LifecycleState.DEV: (),
     LifecycleState.TEST: (LifecycleState.TEST,),
@@ -34,7 +35,7 @@ REACHED: Final = {
 
 
 class EffectiveTransitions:
-    """Notes the view of each bind, and reports transitions that took effect to the store.
+    """Looks at the view of each bind, and notes transitions that took effect at the store.
 
     Args:
         store: stores when a transition took effect.
@@ -49,10 +50,10 @@ class EffectiveTransitions:
         self._recorder = recorder
         self._bound: RolloutView | None = None
         self._searched: RolloutView | None = None
-        self._first: dict[str, datetime] = {}
-        self._waiting: deque[tuple[Slot, DefinitionId, str]] = deque()
-        self._told: dict[str, bool] = {}
-        self._unreported: dict[str, bool] = {}
+        self._effective_at: dict[str, datetime] = {}
+        self._queue: deque[tuple[Slot, DefinitionId, str]] = deque()
+        self._queued: set[str] = set()  # by event id; also those that the queue no longer contains
+        self._unreported: set[str] = set()  # noted, and this replica was the first
         self._news = asyncio.Event()
 
     def bound(self, view: RolloutView) -> RolloutView:
@@ -60,11 +61,11 @@ class EffectiveTransitions:
         # Views are immutable, so identity tells whether anything changed. A bind may cost no more than this comparison.
         if view is not self._bound:
             self._bound = view
-            self._see(view)
+            self._queue_transitions(view)
         return view
 
     async def run(self) -> None:
-        """Report to the store periodically; the supervisor owns this loop."""
+        """Note transitions at the store periodically; the supervisor owns this loop."""
         while True:
             await self.look()
             try:
@@ -74,26 +75,29 @@ class EffectiveTransitions:
                 pass
 
     async def look(self) -> None:
-        """Report new transitions to the store; the next pass repeats what the store did not accept."""
-        # Before the work: a bind that notes a transition during it causes another pass.
+        """Note queued transitions at the store; the next pass repeats what the store did not accept."""
+        # Before the work: a bind that queues a transition during it causes another pass.
         self._news.clear()
-        while self._waiting:
-            slot, definition_id, event_id = self._waiting[0]
-            done = await read_within(self._tell(slot, definition_id, event_id), LONGEST_WRITE)
-            # The transition stays the first one, so that transitions are reported in the order in which they happened.
+        while self._queue:
+            slot, definition_id, event_id = self._queue[0]
+            done = await read_within(self._note(slot, definition_id, event_id), LONGEST_WRITE)
+            # The transition stays the first one, so that transitions are noted in the order in which they happened.
             if isinstance(done, StoreUnavailable):
                 return
-            self._waiting.popleft()
-            self._first.pop(event_id, None)
+            self._queue.popleft()
+            self._effective_at.pop(event_id, None)
         if self._bound is not None and self._bound is not self._searched:
-            await read_within(self._tell_of_revised(self._bound), LONGEST_WRITE)
+            await read_within(self._note_replaced(self._bound), LONGEST_WRITE)
 
-    async def _tell_of_revised(self, view: RolloutView) -> None:
-        """Report transitions of definitions that were revised before any bind: no view has their earlier digest."""
-        rows = await self._store.unexported(MOST)
+    async def _note_replaced(self, view: RolloutView) -> None:
+        """Note transitions of definitions whose contents were replaced between two binds.
+
+        No bound view has the digest of the replaced contents, so `_queue_transitions` never sees these transitions.
+        They count as effective from this bind on. Otherwise they would stay unexported: sinks get only effective ones.
+        """
+        rows = await self._store.unexported(MOST_ROWS)
         if await self._store.version() != view.version:
             return  # the view is outdated and may miss definitions; the next one has them
-        self._searched = view
         for row in rows:
             event, rollout = row.body, view.slots.get(row.slot)
             if not isinstance(event, TransitionEvent) or row.effective_at is not None or rollout is None:
@@ -102,19 +106,20 @@ class EffectiveTransitions:
                 [event.event_id], self._clock.now()
             ):
                 self._recorder.transitioned(event)
+        self._searched = view  # only now: if the store fails before, the next pass searches again
 
-    async def _tell(self, slot: Slot, definition_id: DefinitionId, event_id: str) -> None:
-        """Note one transition; the first sidecar to note it reports it, now or when the store is available again."""
-        at = self._first[event_id]
+    async def _note(self, slot: Slot, definition_id: DefinitionId, event_id: str) -> None:
+        """Note one transition at the store. If this sidecar is the first to note it, report it to the recorder."""
+        at = self._effective_at[event_id]
         if await self._store.became_effective([event_id], at):
             # Kept over failures: the store says "first" only once, so a report that fails must be remembered here.
-            self._unreported[event_id] = True
+            self._unreported.add(event_id)
         if event_id in self._unreported:
             await self._report(slot, definition_id, event_id, at)
-            del self._unreported[event_id]
+            self._unreported.remove(event_id)
 
     async def _report(self, slot: Slot, definition_id: DefinitionId, event_id: str, at: datetime) -> None:
-        """Report a transition that was not reported yet; the event itself is read once, when it takes effect."""
+        """Find the audit event of a transition, and pass it to the recorder; needed once per transition."""
         async for page in pages_of(self._store, AuditQuery(slot=slot, definition_id=definition_id)):
             for row in page:
                 event = row.body
@@ -123,19 +128,20 @@ class EffectiveTransitions:
                     if event.target_state is LifecycleState.ROLLBACK:
                         self._recorder.rolled_back(event.subagent_id, max(0.0, (at - event.at).total_seconds()))
 
-    def _see(self, view: RolloutView) -> None:
+    def _queue_transitions(self, view: RolloutView) -> None:
         now = self._clock.now()
-        for digest in sorted(view.killed):  # not recorded yet, but effective from this bind on
-            # Only the time is kept. The transition is not on record yet, so there is no row that could be marked.
+        # Kills that are not recorded yet, but effective from this bind on. Only the time is kept: the transition is
+        # queued when a view shows the recorded kill. Before that, the store has no row that could be marked.
+        for digest in sorted(view.killed):
             event_id = f"{digest}/{LifecycleState.ROLLBACK}"
-            if event_id not in self._told:
-                self._first.setdefault(event_id, now)
+            if event_id not in self._queued:
+                self._effective_at.setdefault(event_id, now)
         for slot, definition_id, event_id in _transitions(view):
-            if event_id in self._told:
+            if event_id in self._queued:
                 continue
-            self._told[event_id] = True
-            self._first.setdefault(event_id, now)
-            self._waiting.append((slot, definition_id, event_id))
+            self._queued.add(event_id)
+            self._effective_at.setdefault(event_id, now)
+            self._queue.append((slot, definition_id, event_id))
             self._news.set()
 
 

@@ -51,7 +51,7 @@ from sidecar.operations.rollout.stored_answers import (
     answer_about,
     is_done,
     previous_answer,
-    request_mark,
+    requester_mark,
     requester_of,
     stored_answer,
 )
@@ -145,7 +145,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         own = replace(asked, request_id=f"{asked.request_id}{HELD}")
         earlier = await self.store.answer(own.request_id)
         if earlier is not None and earlier.asker != requester_of(asked, actor):  # two operators held the same stop
-            own = replace(own, request_id=f"{own.request_id}/{request_mark(asked, actor)}")
+            own = replace(own, request_id=f"{own.request_id}/{requester_mark(asked, actor)}")
             earlier = await self.store.answer(own.request_id)
         return own, earlier
 

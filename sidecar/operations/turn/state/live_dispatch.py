@@ -52,7 +52,7 @@ class LiveDispatch:
         opened: settles with None once its first children are recorded, or with the error that refused it.
         finished: settles with the result once every call has its outcome.
         calls: the state of each call.
-        lane_keys: the key of each call that runs or waits in the turn's slot queues.
+        queue_keys: the key of each call that runs or waits in the turn's slot queues.
         ready: the next steps of its calls.
         deadlines: the deadlines of the dispatch and of everything that runs for it.
         trace: the parent of the attempts' spans.
@@ -92,7 +92,7 @@ class LiveDispatch:
         self.opened: FirstResult[Exception | None] = FirstResult()
         self.finished: FirstResult[DispatchResult] = FirstResult()
         self.calls = Calls(self.request, plan, clock)
-        self.lane_keys: Mapping[CallId, str] = {
+        self.queue_keys: Mapping[CallId, str] = {
             each.call.call_id: f"{self.dispatch_id}\x1f{each.call.call_id}" for each in plan.run
         }
         self._log = EventLog(rules.replay_buffer_events)
@@ -142,7 +142,7 @@ class LiveDispatch:
         self.turn.drop(self)  # so that a repeated request begins the dispatch again
         self._trace.ended(self.calls.run)
         for planned in self.plan.run:
-            self.turn.lanes.leave(self.lane_keys[planned.call.call_id])
+            self.turn.queues.leave(self.queue_keys[planned.call.call_id])
         self.opened.settle(refused)
 
     # --- execution by other processes

@@ -91,7 +91,7 @@ class TurnState(Generic[Dispatch]):
     bind_request: object = None
     compaction_due: CompactionDue = CompactionDue.UNKNOWN
     next_step: int = 0
-    lanes: TurnSlotQueues = field(default_factory=TurnSlotQueues)
+    queues: TurnSlotQueues = field(default_factory=TurnSlotQueues)
     uncertain: bool = False
     overhead: timedelta = timedelta(0)
     idle_since: float = 0.0
@@ -290,7 +290,7 @@ class TurnState(Generic[Dispatch]):
     def slim(self) -> None:
         """Keep only the end of an ended turn, which answers repeated requests."""
         self.ending.slim()
-        self.lanes = TurnSlotQueues()
+        self.queues = TurnSlotQueues()
         for kept in (self._dispatches, self._children, self._unconfirmed):
             kept.clear()  # in place: the public views stay valid
 

@@ -129,8 +129,8 @@ class RecordWorld:
             if alive or running:
                 left.append(f"{sidecar.instance}: {alive} grants alive, {running} dispatches counted as running")
             for turn in sidecar.operations.turns:
-                if turn.lanes.occupied:
-                    left.append(f"{sidecar.instance}: {turn.turn_id} has {turn.lanes.occupied} lanes taken")
+                if turn.queues.occupied:
+                    left.append(f"{sidecar.instance}: {turn.turn_id} has {turn.queues.occupied} queued calls")
             for run in self._beside.hosts.runs:
                 try:
                     asked = sidecar.operations.call_tool(run.request.grant, "notes", "{}")
