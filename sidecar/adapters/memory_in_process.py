@@ -98,6 +98,7 @@ class InProcessMemory:
 
     async def erase(self, principal: Principal) -> int:
         """Remove every episode of a user."""
+        # A list first: a dictionary cannot lose keys while it is iterated.
         gone = [episode for episode in self._episodes if episode.principal == principal]
         for episode in gone:
             self._weight -= self._episodes.pop(episode).weight

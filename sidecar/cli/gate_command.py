@@ -44,7 +44,7 @@ class GateTools(NamedTuple):
     load: "Callable[[Path, int], LoadedCatalogue]"
     policy: "Callable[[Settings], PolicyMap]"
     lifecycle: "Callable[[PolicyMap, Settings, Vertical], NamedPolicies]"
-    clock: "Clock"
+    clock: "Clock"  # the simulated answers expire relative to it, as real ones do
 
 
 class Ramps(NamedTuple):
@@ -124,6 +124,7 @@ def _simulated(question: "GateQuestion", card: "Card", policy: "PolicyMap", cloc
     from sidecar.policy.selection import ANY_GATE  # noqa: PLC0415  the same holds
 
     gates = policy.of(question.vertical).gates
+    # As the rollout chooses the client: a gate's own entry, then the entry for all others.
     spec = gates.get(question.gate) or gates.get(ANY_GATE)
     return {
         "client": None if spec is None else spec.name,

@@ -80,6 +80,7 @@ def _watch(opened: Callable[[], OperatorCommands], options: WatchOptions, metric
         code = look(commands, options, metrics)
         if not options.every:
             return code
+        # A log collector must see each round at once, not when the buffer is full after many of them.
         commands.out.flush()
         commands.pause(options.every)
 
@@ -121,6 +122,7 @@ def _told(commands: OperatorCommands, judged: Sequence[RampReport]) -> OperatorE
         if each.problem is not None:
             commands.errors.write(f"{clean(each.ramp.slot)} is NOT ramped down: {each.problem}\n")
     verdicts = {each.verdict.verdict for each in judged}
+    # A breach is told before missing evidence: it is the more urgent of the two for a job that reads the exit code.
     if Verdict.BREACH in verdicts:
         return OperatorExit.REFUSED
     return OperatorExit.PARTIAL if Verdict.UNSURE in verdicts else OperatorExit.DONE
@@ -151,6 +153,7 @@ def verdict_on(ramp: evidence_pb2.RampEvidence, rules: Rules) -> RampVerdict:
     blocks = [_block(each) for each in ramp.blocks]
     verdict = judge(blocks, ramp.ramp_basis_points, ramp.curve_basis_points, rules)
     why = tuple(_gaps(ramp))
+    # Missing facts can hide harm but not invent it. A breach in part of the evidence therefore counts.
     if not why or verdict.verdict is Verdict.BREACH:
         return verdict
     return RampVerdict(Verdict.UNSURE, why, verdict.measures, verdict.users, 0, verdict.detectable, verdict.ratio_e)
@@ -168,6 +171,7 @@ def _gaps(ramp: evidence_pb2.RampEvidence) -> Iterator[str]:
 def ramp_down(ramp: evidence_pb2.RampEvidence, verdict: RampVerdict) -> lifecycle_pb2.RampDownRequest:
     """Return the request. Its id is derived from the ramp and its step, so a repeated round takes no second step."""
     step = f"{ramp.active_digest} {ramp.ramp_basis_points} {ramp.since.ToJsonString()}"
+    # Not with the present time: a request whose answer was lost is repeated in the next round under the same id.
     breach = f"ramp-watchdog-{sha256(step.encode()).hexdigest()[:24]}"
     reason = f"the watchdog at {percent(ramp.ramp_basis_points)}: {'; '.join(verdict.why)}"
     header = lifecycle_pb2.StepHeader(
@@ -243,6 +247,7 @@ def _arm(message: evidence_pb2.ArmCounts) -> ArmBlock:
         users=message.user_count,
         calls=message.call_count,
         failures={each.reason: each.count for each in message.failures},
+        # An arm without calls has no counts at all in the message.
         latency=list(message.latency) or [0] * (len(LATENCY_BOUNDS) + 1),
         tokens=list(message.tokens) or [0] * (len(TOKEN_BOUNDS) + 1),
         scores={each.name: ScoreSum(each.count, each.total) for each in message.scores},

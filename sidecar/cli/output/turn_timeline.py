@@ -90,6 +90,7 @@ def turn_lines(turn: pb.GetTurnResponse, drawing: Drawing) -> Iterator[TextLine]
 def _scores(turn: pb.GetTurnResponse, child: record_pb2.RecordedChild, begin: datetime) -> Iterator[TextLine]:
     """Yield a line for each score of a call."""
     for score in turn.scores:
+        # A score is about a call of the orchestrator. Delegated children share the ids of the call they belong to.
         if child.parent_child_id or (score.dispatch_id, score.call_id) != (child.dispatch_id, child.call_id):
             continue
         offset = (utc(score.recorded_at) - begin).total_seconds()
@@ -110,6 +111,7 @@ def as_tree(children: Sequence[record_pb2.RecordedChild]) -> Iterator[tuple[int,
     for child in sorted(children, key=lambda each: each.emission_index):
         parent = child.parent_child_id if child.parent_child_id in known else ""
         below.setdefault(parent, []).append(child)
+    # A stack and not a recursion: the depth comes from a record, which may be damaged.
     waiting = [(0, child) for child in reversed(below.pop("", []))]
     while waiting:
         depth, child = waiting.pop()
@@ -149,6 +151,7 @@ def _axis(turn: pb.GetTurnResponse, drawing: Drawing) -> Axis:
     begin = min([utc(turn.turn.started_at), *(utc(child.opened_at) for child in turn.children)])
     ends = [utc(event.occurred_at) for child in turn.children for event in child.events]
     ended = turn.turn.HasField("ended_at")
+    # Events may be later than the end of the turn, and clocks of two sidecars may differ: every bar must fit.
     end = max([utc(turn.turn.ended_at) if ended else drawing.now, begin, *ends])
     return Axis(begin, end, max(drawing.width - LABEL - TAIL, BAR_LEAST))
 
@@ -184,6 +187,7 @@ def cost_in_words(usage: outcome_pb2.TokenUsage) -> str:
 
 def _cost(turn: pb.GetTurnResponse) -> Iterator[TextLine]:
     """Yield the cost of the calls of the turn, if any of them reported tokens."""
+    # Decimal text, not floats: sums of money are shown to the last digit.
     usages = [each.usage for of in turn.dispatches for each in of.outcomes if each.HasField("usage")]
     known = [Decimal(usage.cost_usd) for usage in usages if usage.HasField("cost_usd")]
     unknown = len(usages) - len(known)

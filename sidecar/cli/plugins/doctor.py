@@ -69,6 +69,7 @@ def findings(
     offers = list_offers()
     enabled, missing = _selected(offers, selection)
     said = {str(kind): dict(by_name) for kind, by_name in settings.items()}
+    # Disabled ones too: the command is for the time before an operator enables a plugin.
     tried = [_finding(offer, offer in enabled, examined(offer.label, said, seconds), seconds) for offer in offers]
     return (*missing, *tried)
 
@@ -103,6 +104,7 @@ def _selected(
     missing = []
     for name in selection.enabled:
         try:
+            # One name at a time, so that a wrong name does not hide the state of the others.
             enabled |= set(select_offers(offers, PluginSelection((name,))))
         except PluginProblem as problem:
             told = (problem.what, problem.where, problem.remedy)
@@ -123,9 +125,11 @@ def _state(offer: PluginOffer, child: ExaminationResult, seconds: float) -> tupl
         told = problem["problem"]
         state = Health.INCOMPATIBLE if problem["incompatible"] else Health.BROKEN
         return state, (told["what"], told["where"], told["remedy"])
+    # A reported problem comes first, above: a plugin that has failed may also hang at its exit, which says less.
     if child.ended is None:
         what = f"it was not {child.step} within {seconds:g} s"
         return Health.HANGS, (what, offer.where, "let it wait for nothing there: connect later, in the background")
+    # Both, because a plugin can end its process with code 0 before the examination is complete.
     if not child.done or child.ended != 0:
         what = f"it {_end(child.ended)} while it was being {child.step}"
         return Health.CRASHED, (what, offer.where, "repair or update it; it would take the sidecar down with it")

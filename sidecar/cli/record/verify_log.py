@@ -65,11 +65,12 @@ def verify_log(source: RecordSource, verifying: Verifying, out: TextIO, err: Tex
 
 async def _verify(source: RecordSource, verifying: Verifying, report: "_Report") -> int:
     place: CheckpointSource | None = None
+    # Checkpoints that are not verified would give an appearance of proof, so one without the other is refused.
     if bool(source.checkpoints) != bool(source.public_keys):
         raise RecordUnreadable("give checkpoints and public keys together, or neither")
     if source.checkpoints:
         for file in source.checkpoints:
-            file.open("rb").close()  # a missing file is reported before the work begins
+            file.open("rb").close()  # a missing file is reported before a verification that may take hours
         files = [partial(lines_of, file) for file in source.checkpoints]
         place = CheckpointSource(files, verifying.read_keys(source.public_keys))
     async with verifying.open_record(source) as (record, audit):
@@ -110,6 +111,7 @@ class _Report:
         rows = looked.facts + looked.turns
         if rows >= self._next_line:
             self._next_line = rows + PROGRESS_EVERY
+            # On standard error, because standard output may be piped as JSON.
             self._err.write(f"... {looked.facts} facts in {looked.turns} turns\n")
 
     def end(self, verification: LogVerification) -> int:

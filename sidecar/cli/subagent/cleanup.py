@@ -132,6 +132,7 @@ def _patched(
     if not made.diff:
         where.errors.write("nothing to change: the checkout already contains the change\n")
     elif options.to is not None:
+        # `surrogateescape` and no newline conversion: the patch must contain the exact bytes of files in any encoding.
         options.to.write_text(made.diff, encoding="utf-8", newline="", errors="surrogateescape")
         where.errors.write(
             f"written to {options.to}; next: run `{_applying(options.to, at.root)}` on a branch and have it reviewed\n"
@@ -167,6 +168,7 @@ def _steps_to(record: pb.Decommission, through: int) -> tuple[CleanupStep, ...]:
         return ()
     if not record.next_step:
         return (CleanupStep.MODULES,)
+    # At least 2: entries that still name a removed one would make the configuration invalid.
     last = max(through, record.next_step, 2)
     return tuple(each for each in CleanupStep if record.next_step <= each.number <= last)
 
@@ -255,6 +257,7 @@ def _all_of(client: OperatorClient) -> tuple[KnownDefinitions, ...]:
     """Return all decommissions, ended or not, the newest first."""
     answer = client.ask_all("ListDecommissions", pb.ListDecommissionsRequest(include_finished=True), "decommissions")
     slots = {slot.slot: slot for slot in client.ask_all("ListRollouts", pb.ListRolloutsRequest(), "slots").slots}
+    # An id can be used again by a new definition. What the checkout contains of it then belongs to that one.
     staying = {
         each.definition_id
         for slot in slots.values()

@@ -103,6 +103,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         self.target = target
         if not where.token:
             raise CannotOperate(f"there is no role token: {HOW_TO_MINT}", OperatorExit.NOT_ASKED)
+        # Before the channel exists, so that no code path can send the token to a refused address.
         check_target(target, where.tls)
         self._metadata = ((ROLE_TOKEN_KEY, where.token),)
         self._channel = _channel(target, where.tls)
@@ -158,6 +159,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         """Yield rows of the audit in batches as they arrive."""
         try:
             watched = _method(self._channel.unary_stream, "WatchAudit", request)
+            # Without a deadline: an operator may follow the audit for hours.
             for message in watched(request, metadata=self._metadata):
                 yield message.rows
         except grpc.RpcError as error:
@@ -195,6 +197,7 @@ def problem_of(error: Any, target: str, name: str) -> CannotOperate:
     code: grpc.StatusCode = error.code()
     info = error_info(error)
     if code is grpc.StatusCode.UNAVAILABLE and not info.reason:
+        # Uncertain, because gRPC also reports a connection that broke after the request was sent as UNAVAILABLE.
         message = f"no sidecar answers at {target}: {HOW_TO_FIND}"
         return CannotOperate(message, OperatorExit.NOT_ASKED, uncertain=True)
     if code is grpc.StatusCode.UNIMPLEMENTED:
@@ -234,6 +237,7 @@ def check_target(target: str, tls: Path | None) -> None:
 
 
 def _channel(target: str, tls: Path | None) -> grpc.Channel:
+    # A Unix socket needs no certificate: its directory decides who connects.
     if tls is None or target.startswith("unix:"):
         return grpc.insecure_channel(target, NO_PROXY)
     return grpc.secure_channel(target, channel_credentials(tls), NO_PROXY)

@@ -67,6 +67,7 @@ def validate(root: Path, options: ValidateOptions, load: Callable[[Path], Loaded
             out.write(_note_on(unflagged) + "\n")
         fits = f"; {_counted(len(unfit), 'problem')} of the settings with it" if unfit else ""
         out.write(f"{_summary(loaded, strict=options.strict)}{fits}\n")
+    # With such settings a sidecar does not start, or every call of some sub-agent fails.
     if loaded.catalogue is None or unfit:
         return INVALID
     return INVALID if options.strict and (loaded.problems or loaded.advice) else VALID

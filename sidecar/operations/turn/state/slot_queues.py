@@ -15,18 +15,18 @@ class TurnSlotQueues:
     """
 
     def __init__(self) -> None:
-        self._lanes = SlotQueues()
-        self.running: Mapping[str, QueuedCall] = self._lanes.running
+        self._queues = SlotQueues()
+        self.running: Mapping[str, QueuedCall] = self._queues.running
         self._starts: dict[str, FirstResult[CallFailure | None]] = {}
 
     @property
     def occupied(self) -> int:
         """The number of waiting and running calls, which the fan-out cap limits."""
-        return self._lanes.occupied
+        return self._queues.occupied
 
     def enter(self, calls: Sequence[QueuedCall]) -> None:
         """Queue calls behind the present ones; calls with a free slot start immediately."""
-        self._lanes.enter(calls)
+        self._queues.enter(calls)
         self._start_ready()
 
     def turn_of(self, key: str, stop: FirstResult[CallFailure]) -> FirstResult[CallFailure | None]:
@@ -41,17 +41,17 @@ class TurnSlotQueues:
 
     def start_beside(self, call: QueuedCall, lenders: Collection[str]) -> bool:
         """Start a delegation now, or return that it cannot start; see `SlotQueues.start_beside`."""
-        return self._lanes.start_beside(call, lenders)
+        return self._queues.start_beside(call, lenders)
 
     def leave(self, key: str) -> None:
         """Remove a call that has ended or was dropped, and start the calls that waited for its slot."""
-        self._lanes.leave(key)
+        self._queues.leave(key)
         self._starts.pop(key, None)
-        if self._lanes.waiting:
+        if self._queues.waiting:
             self._start_ready()
 
     def _start_ready(self) -> None:
-        for key in self._lanes.start_ready():
+        for key in self._queues.start_ready():
             turn = self._starts.pop(key, None)
             if turn is not None:
                 turn.settle(None)
