@@ -68,6 +68,7 @@ class MemoryFlags:
         if self._fault is FlagFault.GARBAGE:
             garbage: Any = {"on": "everything"}
             return garbage  # type: ignore[no-any-return]  # the fault is a wrong type
+        # Only a fetch that returns flags counts: `changed` still reports a change that a failed fetch has not seen.
         self._fetched = self._revision
         return FlagReport(self._on, f"memory-{self._revision}", self._known - self._on)
 

@@ -64,7 +64,7 @@ class InProcessMemory:
 
     async def read(self, episode: EpisodeKey, most_turns: int) -> EpisodeContents:
         """Return the summary and the newest turns, oldest first."""
-        kept = self._used(episode)
+        kept = self._looked_up(episode)
         if kept is None:
             return EpisodeContents()
         newest = tuple(islice(reversed(kept.turns.values()), most_turns))
@@ -72,25 +72,25 @@ class InProcessMemory:
 
     async def own_turns(self, episode: EpisodeKey, slot: Slot, most: int) -> Sequence[OwnTurn]:
         """Return the newest answers of one sub-agent, oldest first."""
-        kept = self._used(episode)
+        kept = self._looked_up(episode)
         own = own_turns_of(kept.turns.values(), slot) if kept else ()
         return own[max(0, len(own) - most) :]
 
     async def size(self, episode: EpisodeKey) -> EpisodeSize:
         """Return the size of the episode."""
-        kept = self._used(episode)
+        kept = self._looked_up(episode)
         return kept.size if kept else EpisodeSize()
 
     async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
-        """Replace the summary if it is the next one."""
-        # Stored only after the check of the revision: a refused write must not create an episode.
-        kept = self._used(episode) or _StoredEpisode()
+        """Replace the summary if the new one has the next revision."""
+        kept = self._looked_up(episode) or _StoredEpisode()
         present = kept.summary.revision if kept.summary else 0
         if summary.revision != present + 1:
             raise outdated(present)
         before = len(kept.summary.text.encode()) if kept.summary else 0
         kept.summary = summary
         kept.size = size_of(_contents(kept))
+        # A new episode is stored only here, after the check of the revision: a refused write must not create one.
         self._episodes[episode] = kept
         self._weigh(kept, len(summary.text.encode()) - before)
         self._make_room()
@@ -98,6 +98,7 @@ class InProcessMemory:
 
     async def erase(self, principal: Principal) -> int:
         """Remove every episode of a user."""
+        # A list first: a dictionary cannot lose keys while it is iterated.
         gone = [episode for episode in self._episodes if episode.principal == principal]
         for episode in gone:
             self._weight -= self._episodes.pop(episode).weight
@@ -106,7 +107,8 @@ class InProcessMemory:
     async def close(self) -> None:
         """Do nothing: memory holds no connection."""
 
-    def _used(self, episode: EpisodeKey) -> _StoredEpisode | None:
+    def _looked_up(self, episode: EpisodeKey) -> _StoredEpisode | None:
+        """Return the episode, and mark it as the most recently used."""
         kept = self._episodes.get(episode)
         if kept is not None:
             self._episodes.move_to_end(episode)

@@ -112,6 +112,7 @@ def insert_turn(turn: TurnHistory) -> Steps[EpisodeSize]:
             for place, each in enumerate(turn.tool_messages)
         ]
         yield from insert("history_tool_messages", messages)
+        # Counted in the same transaction as the insert, so that the size is never that of other turns than are stored.
         ((turns, tokens),) = yield (ADDED, tokens, episode_no)
         return EpisodeSize(turns, tokens)
     return (yield from size_of_episode(key))
@@ -180,6 +181,7 @@ def _gone(sql: str, *values: Any) -> Steps[int]:
 
 def _by_turn(rows: Sequence[Sequence[Any]]) -> dict[int, list[Sequence[Any]]]:
     found: dict[int, list[Sequence[Any]]] = {}
+    # The rows are ordered by the statements, so the lists are in order, too.
     for turn_no, *rest in rows:
         found.setdefault(turn_no, []).append(rest)
     return found

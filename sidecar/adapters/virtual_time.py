@@ -49,6 +49,7 @@ class Trace:
 
     def add(self, time: float, what: str) -> None:
         """Record one event."""
+        # Rounded: the last digits of a sum of floats are no part of the schedule.
         line = f"{time:.6f} {what}"
         self._hash.update(line.encode())
         if self.lines is not None:
@@ -117,6 +118,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Schedule a callback at a time."""
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         self._serial += 1
+        # The serial number decides between equal times, so that handles are never compared.
         heapq.heappush(self._timers, (when, self._serial, timer))
         return timer
 
@@ -157,6 +159,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         while self._timers and (self._timers[0][0] <= self._now or self._timers[0][2].cancelled()):
             _, serial, timer = heapq.heappop(self._timers)
             if not timer.cancelled():
+                # Negative, so that it cannot equal the number of a step.
                 self._queue.append((-serial, timer))
 
     def _next(self) -> asyncio.Handle:
@@ -165,6 +168,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if len(queue) == 1:
             return queue.pop()[1]
         origin = queue[int(self._chance.random() * len(queue))][0]
+        # The oldest of the same origin, because asyncio guarantees the order of callbacks that one step has scheduled.
         place = next(place for place, (each, _) in enumerate(queue) if each == origin)
         return queue.pop(place)[1]
 

@@ -1,8 +1,10 @@
 """Instances: plugins with their own settings, each referred to by a name.
 
-`[gates.rewards]` with `plugin = "http"` is an instance of the gate client `http`. It is registered under its own name
-with the descriptor of its plugin. Objects that are created from the descriptor, and reports about them, therefore use
-the instance's name. A plugin that needs no settings can be selected by its own name, without a section.
+`[gates.rewards]` with `plugin = "http"` is an instance of the gate client `http`. It is registered under its own name,
+with a copy of its plugin's descriptor that has the instance's name. Objects that are created from the copy, and reports
+about them, therefore use the instance's name.
+
+A plugin that needs no settings can be selected by its own name, without a section.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +23,7 @@ from sidecar.policy.specs import PluginSpec
 Sections = Mapping[PluginKind, Mapping[str, Mapping[str, Any]]]
 """The settings of instances, by kind and name of the instance, including the key `plugin`."""
 
-NAME_RULE: Final = "use 1 to 60 lower-case letters, digits, `-` or `_`, not beginning with a sign"
+NAME_RULE: Final = "use 1 to 60 lower-case letters, digits, `-` or `_`, beginning with a letter or digit"
 
 
 def with_instances(host: PluginHost, sections: Sections) -> PluginHost:
@@ -51,7 +53,7 @@ def instances_of(
         by_name: the sections of its kind.
 
     Raises:
-        PluginProblem: the section with the plugin's own name does not name a plugin.
+        PluginProblem: a section that is named like the plugin lacks the key `plugin`.
     """
     for name, section in by_name.items():
         # Without this check the section would be skipped, and its settings silently without effect.
@@ -83,7 +85,7 @@ def _instance(host: PluginHost, kind: PluginKind, name: str, section: Mapping[st
             where=where,
             remedy="give the instance a name that no plugin has, in the section and wherever the settings choose it",
         )
-    if not DEFINITION_SIDE.match(name):
+    if not DEFINITION_SIDE.match(name):  # names of instances have the form of definition ids, see `NAME_RULE`
         raise PluginProblem(f"{name!r} cannot be the name of an instance", where=where, remedy=NAME_RULE)
     return replace(found, spec=replace(found.spec, name=name), plugin=plugin)
 

@@ -162,7 +162,7 @@ def _problem_with(spec: PluginSpec) -> str | None:
     """Return the problem with a descriptor's fields, which a plugin may have set to any object."""
     parts: Mapping[str, Any] = {name: getattr(spec, name) for name in spec.__struct_fields__}
     if not isinstance(parts["name"], str) or not DEFINITION_SIDE.match(parts["name"]):
-        return "its name must be 1 to 60 lower-case letters, digits, `-` or `_`, not beginning with a sign"
+        return "its name must be 1 to 60 lower-case letters, digits, `-` or `_`, beginning with a letter or digit"
     if not isinstance(parts["contract"], str) or not isinstance(parts["summary"], str):
         return "contract and summary must be strings"
     # Only looked at. It is called for the plugins that the settings choose, with their settings.

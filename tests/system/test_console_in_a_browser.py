@@ -232,6 +232,8 @@ async def test_an_incident_is_seen_and_ended_by_keyboard_alone() -> None:
         running = asyncio.ensure_future(desk.bench.sidecar.dispatch(bound, "ask_rewards"))
         await desk.bench.sidecar.runner.until_started("rewards")
         await desk.open("/turns/turn-9")
+        # The record may not have the events of the call yet when the page is opened.
+        await page.until("document.querySelector('details[id^=events-]') !== null")
         await page.evaluate(WITHOUT_POLLS)
         await page.evaluate("document.querySelector('details[id^=events-]').open = true")
         answered.set()

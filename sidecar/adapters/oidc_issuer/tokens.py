@@ -81,6 +81,7 @@ class IssuerTokens:
             raise invalid("malformed", "it lives longer than an hour, or not at all; let the issuer make shorter ones")
         if now + SKEW < max(issued, begins):
             raise invalid("not_yet_valid", "it is not valid yet; compare the clocks")
+        # Without `SKEW`: a difference of clocks may delay a token's begin, and must not prolong its life.
         if now >= until:
             raise invalid("expired", "it has expired; ask the issuer for another one")
 

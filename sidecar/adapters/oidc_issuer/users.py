@@ -62,6 +62,7 @@ class UserTokens:
     def _check_times(self, claims: Mapping[str, Any], now: float) -> None:
         leeway, longest = self._rules.leeway.total_seconds(), self._rules.longest_life.total_seconds()
         ends = _seconds(claims["exp"])
+        # Both claims are optional. Without them the life is counted from now, so a long life is still refused.
         begins = _seconds(claims.get("nbf", claims.get("iat", now)))
         issued = _seconds(claims.get("iat", begins))
         if not ends > min(issued, begins) or ends - min(issued, begins, now) > longest + leeway:
@@ -72,6 +73,7 @@ class UserTokens:
             raise TokenProblem("expired", "it has expired; let the user sign in again")
 
     def _principal(self, claims: Mapping[str, Any]) -> str:
+        # The principal is the claim byte for byte, so nothing is trimmed or converted.
         found = claims.get(self._rules.principal_claim)
         if not isinstance(found, str) or not 1 <= len(found) <= LONGEST_PRINCIPAL or not found.isprintable():
             text = f"its claim {self._rules.principal_claim} is not 1 to {LONGEST_PRINCIPAL} printable characters"

@@ -165,6 +165,7 @@ def isolated(spec: PluginSpec, make: Callable[[], Any], thread: PluginThread) ->
             remedy="have the factory return at once, and connect at the first call",
         ) from None
     except BaseException:
+        # Also for `KeyboardInterrupt`: without an object, the thread would run idle until the process ends.
         thread.leave()
         raise
     match spec.kind:
@@ -183,5 +184,7 @@ def isolated(spec: PluginSpec, make: Callable[[], Any], thread: PluginThread) ->
 
 def _flags(made: object) -> type[IsolatedFlags]:
     if isinstance(made, NamedFlagBackend):
+        # Checked once, on the object itself. The wrapper must have exactly the object's optional methods: callers look
+        # for them.
         return _NamedSwitching if isinstance(made, FlagWriter) else _Named
     return _Switching if isinstance(made, FlagWriter) else IsolatedFlags

@@ -53,6 +53,7 @@ class MemoryRollouts:
 
     def on_change(self, tell: Callable[[], None]) -> None:
         """Call `tell` after every change, whichever replica made it."""
+        # Not through `_contents`: a listener can also be registered while the store is set to be unavailable.
         self._kept.listeners.append(tell)
 
     async def rollouts(self) -> Sequence[SlotRollout]:
@@ -91,6 +92,7 @@ class MemoryRollouts:
         """Note that every sink has received these rows."""
         audit = self._contents().audit
         for row in rows:
+            # Retention may have removed the row since it was read.
             if row.number in audit:
                 audit[row.number] = msgspec.structs.replace(audit[row.number], exported=True)
 

@@ -77,6 +77,7 @@ class PostgresRollouts(TabledRollouts):
         self._changes.close()
         self._writer.close()
         if self._own_readers is not None:
+            # Not those of the record, which may still be needed: their owner closes them.
             self._own_readers.close()
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:

@@ -93,6 +93,8 @@ class TokenExchange:
         try:
             return f"Bearer {await self.token_for(call.user_token)}"
         except ExchangeFailed as failed:
+            # `sent=False`: the data service has not been called, so the gateway may repeat even a call that changes
+            # something.
             fault = Fault(without_query(self._endpoint), address_of(self._endpoint), str(failed))
             return EnricherRefused(RefusalKind.EXCHANGE_FAILED, fault, sent=False)
 
@@ -105,11 +107,13 @@ class TokenExchange:
             return kept.token
         running = self._running.get(key)
         if running is None:
+            # No await since the look-up: two calls for one user cannot both start an exchange.
             running = self._running[key] = asyncio.create_task(self._exchanged(key, self._ask(user)))
         try:
             # The exchange is for others, too: a call that is given up must not end theirs.
             return (await asyncio.shield(running)).token
         except asyncio.CancelledError:
+            # Only `close` cancels the exchange. A cancelled caller must see its own cancellation, not a failure.
             if running.cancelled() and not _being_cancelled():
                 raise ExchangeFailed("the connector is closed") from None
             raise
@@ -124,6 +128,7 @@ class TokenExchange:
         self._kept.clear()
 
     def _key(self, user: UserToken) -> Key:
+        # A digest, so that the keys of the dictionary contain no user's token.
         return sha256("\0".join((user.value, self._audience, self._scope)).encode()).digest()
 
     async def _exchanged(self, key: Key, ask: Coroutine[Any, Any, _Answer]) -> _Exchanged:
@@ -131,13 +136,16 @@ class TokenExchange:
             async with asyncio.timeout(self._seconds):
                 answer = await ask
         except TimeoutError:
+            # Before the next clause: `TimeoutError` is an `OSError`.
             raise ExchangeFailed("the token endpoint does not answer in time") from None
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as error:
             raise ExchangeFailed(f"the token endpoint cannot be reached: {type(error).__name__}") from None
         finally:
+            # Also after a failure, so that the next call tries again. Callers that wait already get this failure.
             del self._running[key]
         lives = answer.expires_in
         kept = _Exchanged(answer.access_token, self._now() + lives - min(MARGIN, lives / 10))
+        # An answer without a lifetime may expire at once, so it is used for the waiting calls only.
         if lives > 0:
             self._kept[key] = kept
             self._kept.move_to_end(key)

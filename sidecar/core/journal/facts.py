@@ -15,7 +15,7 @@ from sidecar.core.journal.marks import Mark
 from sidecar.core.journal.opening.claims import BareClaims
 from sidecar.core.journal.opening.contracts import BareContract
 from sidecar.core.journal.opening.part import Part
-from sidecar.core.journal.opening.requests import StrippedCall
+from sidecar.core.journal.opening.requests import StrippedRequest
 from subagents_errors import CallFailure
 
 # --- parts of bodies
@@ -139,7 +139,7 @@ class DispatchOpened(Part, frozen=True, tag=1):
 
     dispatch_id: DispatchId
     claims: BareClaims | None
-    asked: StrippedCall
+    asked: StrippedRequest
     first_step: int
     places: int
     intents: Intents

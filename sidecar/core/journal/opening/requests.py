@@ -22,7 +22,7 @@ Answer: TypeAlias = tuple[Any, ...]
 """The place of a call that answers a question, then the fields of its `Answering`."""
 
 
-class StrippedCall(Part, frozen=True):
+class StrippedRequest(Part, frozen=True):
     """The request of a dispatch without its texts. See `DispatchRequest`.
 
     Attributes:
@@ -97,9 +97,9 @@ def fingerprint_of(request_json: str) -> str:
     return sha256(request_json.encode()).hexdigest()
 
 
-def asked_of(request: Request) -> StrippedCall:
+def asked_of(request: Request) -> StrippedRequest:
     """Return a request without its texts."""
-    return StrippedCall(
+    return StrippedRequest(
         packed((request.binding_digest,)),
         tuple(call.call_id for call in request.calls),
         request.declared_intent_count,
@@ -132,7 +132,7 @@ def _answering(answer: Answer) -> Answering:
 
 
 def request_of(
-    dispatch_id: DispatchId, asked: StrippedCall, texts: RequestTexts, answers: Sequence[Answer] = ()
+    dispatch_id: DispatchId, asked: StrippedRequest, texts: RequestTexts, answers: Sequence[Answer] = ()
 ) -> Request:
     """Return the restored request; without texts if they were erased. `answers`: as `answers_of` returns them."""
     answering = {answer[0]: _answering(answer) for answer in answers} if answers else {}

@@ -1,7 +1,7 @@
 """Records local stops as soon as the store accepts them. Source: DESIGN section 12.
 
-A kill is permanent, but the record may be lost or restored from a backup. If this process has a kill that the record
-lacks, and the record would serve the definition, the kill is recorded again.
+A kill is permanent, but the rollout store may be lost or restored from a backup. If this process has a kill that the
+store lacks, and the store would serve the definition, the kill is recorded again.
 """
 
 import asyncio
@@ -27,9 +27,10 @@ INTERVAL: Final = timedelta(seconds=1)
 
 
 def revived(view: RolloutView, tombstones: Tombstones, card_of: Callable[[Digest], Card | None]) -> frozenset[Digest]:
-    """Return definitions that were killed here, are not pending, and could be served according to the record.
+    """Return the digests of kills that are not pending, but whose definition `view` may still serve.
 
-    These include earlier contents: a restored record may have a definition as it was before a revision.
+    The view may also have an earlier content of the definition: a kill of revision 2 is returned if a restored store
+    knows the definition only as revision 1.
     """
     waiting = {stop.digest for stop in tombstones.pending()}
     return frozenset(
@@ -43,7 +44,7 @@ def revived(view: RolloutView, tombstones: Tombstones, card_of: Callable[[Digest
 def _definitions_of(
     view: RolloutView, digest: Digest, card_of: Callable[[Digest], Card | None]
 ) -> Iterator[DefinitionFacts]:
-    """Yield the definition with a content, or otherwise the definition of which that content is a revision."""
+    """Yield the definition whose content has this digest; if there is none, the one that this content revises."""
     there = [rollout.definitions[digest] for rollout in view.slots.values() if digest in rollout.definitions]
     yield from there
     card = None if there else card_of(digest)
@@ -55,7 +56,7 @@ def _definitions_of(
 
 
 class RecordStops:
-    """Records pending stops, repeatedly until none is pending.
+    """Tries once a second to record the pending stops, after it has made lost kills pending again.
 
     Args:
         stops: the local stops and the views.
@@ -63,7 +64,7 @@ class RecordStops:
     """
 
     def __init__(self, stops: ApplyStopLocally, kill: KillDefinition, ramp_down: RampDownImmediately) -> None:
-        """Begin without a comparison."""
+        """Begin before the first comparison of a view with the tombstones."""
         self._tombstones, self._views, self._card_of = stops.tombstones, stops.views, kill.card_of
         self._recorder = stops.recorder
         self._compared: RolloutView | None = None
@@ -81,10 +82,11 @@ class RecordStops:
         await self._find_lost()
         # Oldest first and one by one: a kill that follows a ramp-down of the same definition must be recorded after it.
         for stop in self._tombstones.pending():
-            recorded = await read_within(self._recorded(stop), LONGEST_RECORDING)
+            recorded = await read_within(self._record(stop), LONGEST_RECORDING)
             if isinstance(recorded, StoreUnavailable):
                 return
-            if isinstance(recorded, SubagentsError):  # a final refusal: it is not tried again
+            # A final refusal: `ApplyStopLocally.recorded` has removed the stop, so it is not tried again.
+            if isinstance(recorded, SubagentsError):
                 self._recorder.anomaly("stop_not_recorded", f"{stop.kind} of {stop.definition_id}: {recorded.reason}")
 
     async def _find_lost(self) -> None:
@@ -102,13 +104,13 @@ class RecordStops:
                 "kill_lost_from_record", f"{len(lost)}; what is known of them is put on record again"
             )
 
-    async def _recorded(self, stop: LocalStop) -> Recorded | None:
+    async def _record(self, stop: LocalStop) -> Recorded | None:
         try:
             asked = request_of(stop)
         except DecodeError:
             self._recorder.anomaly("stop_not_recorded", f"{stop.kind} of {stop.definition_id} cannot be read any more")
-            # Not tried again: the file would keep an unreadable stop for ever. The stop itself stays in effect for a
-            # kill, because the digest is known.
+            # Marked as settled, although it was not recorded: otherwise it would stay in the file for ever. A kill
+            # stays in effect here, because its digest is known; a ramp-down ends.
             await self._tombstones.recorded(stop)
             return None
         if isinstance(asked, Kill):

@@ -23,7 +23,7 @@ from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.stop_child import stop_child
 from sidecar.operations.turn.state.child import Child
-from sidecar.operations.turn.state.data_use import MOST_EFFECTS, EffectResult, KeptAnswer, SentEffect
+from sidecar.operations.turn.state.data_use import MOST_EFFECTS, EffectResult, KeptAnswer, RequestedEffect
 from sidecar.operations.turn.state.open_turns import Turns
 from subagents_errors import CallFailure
 
@@ -37,7 +37,7 @@ class AdmittedEffect(Struct, frozen=True):
     """An effect whose key is on record."""
 
     key: str
-    effect: SentEffect
+    effect: RequestedEffect
 
 
 class SendEffect:
@@ -62,14 +62,14 @@ class SendEffect:
         """
         key, attempt = self.key_of(child, tool, arguments_json), child.attempts
         effects = child.sent_effects()
-        before = effects.before(key)
+        before = effects.requested(key)
         # A known effect without an answer was refused or not sent, so it is sent now, under the same key. (An unknown
         # result stops the child, and an answer for which there was no room prevents another attempt.)
         if before is not None and before.answer is not None:
             before.ask_again(attempt)
             self._deps.recorder.effect_settled(child.slot, tool.id, "repeated")
             return before.answer
-        if effects.waits_for_another(attempt, tool.id):
+        if effects.has_unrepeated_effect(attempt, tool.id):
             raise ToolNotAllowed(
                 "an earlier attempt of this call has had this tool change something; repeat that call with the same "
                 "arguments first",

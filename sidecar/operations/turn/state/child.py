@@ -23,7 +23,7 @@ from sidecar.core.journal.making.child_log import ChildLog
 from sidecar.core.journal.marks import Values, What
 from sidecar.core.replaying.frames import Effect
 from sidecar.operations.requests import Integration, Verdict
-from sidecar.operations.turn.state.data_use import DataUse, SentEffects
+from sidecar.operations.turn.state.data_use import DataUse, RequestedEffects
 from sidecar.operations.turn.state.ledger import BudgetLedger
 from sidecar.operations.turn.state.recorded_frames import ChildFrames
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
@@ -85,7 +85,7 @@ class Child:
     restored: bool = False
     repeats: bool = False
     continues: Continuation | None = None
-    effects: SentEffects | None = None
+    effects: RequestedEffects | None = None
     tool_question: Asked | None = None
     tool_answer: ToolAnswer | None = None
 
@@ -184,10 +184,10 @@ class Child:
         if self.frames is not None:
             self.frames.effect(effect, tool_id)
 
-    def sent_effects(self) -> SentEffects:
+    def sent_effects(self) -> RequestedEffects:
         """Return the child's effects; created at the first use, because most children have none."""
         if self.effects is None:
-            self.effects = SentEffects(self.child_id)
+            self.effects = RequestedEffects(self.child_id)
         return self.effects
 
     def add_below(self, usage: Usage, *, barred: bool, sent: int = 0, unknown: int = 0) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from sidecar.core.executing.idempotency import comparable, idempotency_key
 from sidecar.core.identifiers import ChildId, ToolId
-from sidecar.core.replaying.frames import Effect
+from sidecar.core.replaying.frames import Effect as GatewayAction
 
 MOST_EFFECTS: Final = 64
 """The most effects of one child. Each needs a fact of its own, which must be durable before the effect is sent."""
@@ -29,7 +29,8 @@ class DataUse(Struct):
         barred_below: a service may have given another user's data to a child that this one delegated to.
         budget_hit: a call was refused because the budget was used up.
         effects_sent: calls with side effects, including those of children that this one delegated to.
-        effects_unknown: sent effects without a known result; the child then ends with `EFFECT_UNKNOWN`.
+        effects_unknown: sent effects without a known result, including those that still run. If the result of one
+            stays unknown, the child ends with `EFFECT_UNKNOWN`.
         final: no other attempt is made, because it could repeat an effect.
     """
 
@@ -54,33 +55,33 @@ class DataUse(Struct):
 
     @property
     def forces_degraded(self) -> bool:
-        """Whether the outcome must be degraded: no data call succeeded, or one was withheld for its principal.
+        """Whether the outcome must be degraded: no data call succeeded, or one may have returned another user's data.
 
         Source: DESIGN section 5.
         """
-        return self.barred_below or bool(self._barred) or (self.calls > 0 and self.released == 0)
+        return self.barred_anywhere or (self.calls > 0 and self.released == 0)
 
-    def count(self, effect: Effect, tool_id: ToolId) -> None:
+    def count(self, action: GatewayAction, tool_id: ToolId) -> None:
         """Count an action of the tool gateway."""
-        match effect:
-            case Effect.CALLED:
+        match action:
+            case GatewayAction.CALLED:
                 self.calls += 1
-            case Effect.RELEASED:
+            case GatewayAction.RELEASED:
                 self.released += 1
-            case Effect.BARRED:
+            case GatewayAction.BARRED:
                 self._barred.add(tool_id)
-            case Effect.BUDGET:
+            case GatewayAction.BUDGET:
                 self.budget_hit = True
-            case Effect.WITHHELD:
+            case GatewayAction.WITHHELD:
                 pass  # `forces_degraded` compares the number of calls with the number of releases
-            case Effect.SENT:
+            case GatewayAction.SENT:
                 # The result counts as unknown until `SETTLED`: if the process dies or the answer is lost in between,
                 # the effect may have happened, and no other attempt may be made.
                 self.effects_sent += 1
                 self.effects_unknown += 1
-            case Effect.SETTLED:
+            case GatewayAction.SETTLED:
                 self.effects_unknown -= 1
-            case Effect.FINAL:
+            case GatewayAction.FINAL:
                 self.final = True
 
     def count_below(self, sent: int, unknown: int, *, barred: bool) -> None:
@@ -115,8 +116,8 @@ class KeptAnswer(Struct, frozen=True):
     partial: bool
 
 
-class SentEffect(Struct):
-    """One effect.
+class RequestedEffect(Struct):
+    """One effect that a sub-agent requested; `result` tells whether it was sent.
 
     Attributes:
         attempt: number of the attempt that requested it last.
@@ -138,7 +139,7 @@ class SentEffect(Struct):
         self.attempt = attempt
 
 
-class SentEffects:
+class RequestedEffects:
     """The effects of one child, over all attempts in this process."""
 
     __slots__ = ("_attempt", "_child_id", "_kept_bytes", "_requested", "_sent")
@@ -148,7 +149,7 @@ class SentEffects:
         self._child_id = child_id
         self._attempt = 0
         self._requested: dict[tuple[ToolId, str], int] = {}
-        self._sent: dict[str, SentEffect] = {}
+        self._sent: dict[str, RequestedEffect] = {}
         self._kept_bytes = 0
 
     def __len__(self) -> int:
@@ -165,11 +166,11 @@ class SentEffects:
         self._requested[call] = number = self._requested.get(call, 0) + 1
         return idempotency_key(self._child_id, *call, number)
 
-    def before(self, key: str) -> SentEffect | None:
-        """Return the effect that an earlier attempt requested with the same key."""
+    def requested(self, key: str) -> RequestedEffect | None:
+        """Return the effect with this key; None if no earlier attempt has requested it."""
         return self._sent.get(key)
 
-    def waits_for_another(self, attempt: int, tool_id: ToolId) -> bool:
+    def has_unrepeated_effect(self, attempt: int, tool_id: ToolId) -> bool:
         """Return whether an earlier attempt completed an effect of the tool that this attempt has not requested."""
         # A model may word the same call differently in the next attempt. The call then has another key, and the service
         # would carry out the effect twice.
@@ -178,16 +179,16 @@ class SentEffects:
             for each in self._sent.values()
         )
 
-    def begin(self, key: str, attempt: int, tool_id: ToolId) -> SentEffect:
-        """An effect is about to be sent."""
-        effect = self._sent[key] = SentEffect(tool_id, attempt)
+    def begin(self, key: str, attempt: int, tool_id: ToolId) -> RequestedEffect:
+        """Add an effect whose key is about to be recorded."""
+        effect = self._sent[key] = RequestedEffect(tool_id, attempt)
         return effect
 
-    def keep(self, effect: SentEffect, answer: KeptAnswer) -> bool:
+    def keep(self, effect: RequestedEffect, answer: KeptAnswer) -> bool:
         """Store an answer for another attempt; return whether there was room."""
         size = len(answer.payload_json.encode())
-        # Without the answer, the caller must prevent another attempt, which could not be answered. A failed call costs
-        # less than a memory that sub-agents can fill.
+        # Without the answer, the caller must allow no further attempt, because its repeated call could not be answered
+        # from here. The limit exists because sub-agents could otherwise fill the memory of the process.
         if self._kept_bytes + size > KEPT_BYTES:
             return False
         self._kept_bytes += size
