@@ -112,7 +112,7 @@ torture: $(FUZZ)/.ready ## long runs with figures: simulations, faults of disk a
 fuzz: $(FUZZ)/.ready ## search for bytes that break a parser, guided by coverage; FUZZ_SECONDS=60 for each of 25
 	@PYTHONPATH=$(FUZZ) $(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS) $(ARGS)
 
-mutants: $(MUTANTS)/.ready ## mutation tests of the rules that serve and record (four minutes); ARGS="sidecar.core.rollout.serving": one module
+mutants: $(MUTANTS)/.ready ## mutation tests of the rules that serve and record (twenty minutes the first time, later a few); ARGS="sidecar.core.rollout.serving": one module
 	@nice $(MUTANTS)/bin/python -m scripts.mutants $(ARGS)
 
 sbom: $(VENV)/.ready ## the bill of materials of the sidecar, CycloneDX, into dist/; ARGS="--package subagents-client": another one

@@ -120,7 +120,8 @@ class DispatchSettings(Section):
     fan_out_cap: int = setting(
         ge=1,
         le=10,
-        description="Fan-out cap: the maximum number of sub-agents of a turn that run or wait to run. Required, without a default.",
+        description="Fan-out cap: the maximum number of sub-agents of a turn that run or wait to run. Required, "
+        "without a default.",
     )
     max_dispatches_per_turn: int = setting(10, ge=1, description="Maximum number of dispatches in one turn.")
     # Together with `delivery_margin` less than `server.drain_grace`, which `Settings` checks: a stop must outlast a

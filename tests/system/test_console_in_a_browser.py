@@ -226,22 +226,7 @@ async def test_an_incident_is_seen_and_ended_by_keyboard_alone() -> None:
         await page.follows(page.press("Enter"))
         said = await page.evaluate("document.querySelector('[role=status]').textContent")
         state = (await desk.bench.status("shop")).definitions[0].state
-        answered = asyncio.Event()
-        desk.bench.sidecar.runner.use("rewards", waits_for(answered))
-        bound = await desk.bench.sidecar.bind(principal="user-20", turn_id="turn-9")
-        running = asyncio.ensure_future(desk.bench.sidecar.dispatch(bound, "ask_rewards"))
-        await desk.bench.sidecar.runner.until_started("rewards")
-        await desk.open("/turns/turn-9")
-        # The record may not have the events of the call yet when the page is opened.
-        await page.until("document.querySelector('details[id^=events-]') !== null")
-        await page.evaluate(WITHOUT_POLLS)
-        await page.evaluate("document.querySelector('details[id^=events-]').open = true")
-        answered.set()
-        await running
-        await page.until("document.querySelector('details[open] ol').textContent.includes('waiting')")
-        await desk.bench.sidecar.end(bound)
-        await page.until("document.querySelector('#live strong').textContent === 'ended'")
-        still_open = await page.evaluate("document.querySelectorAll('details[open]').length")
+        still_open = await open_details_of_a_followed_turn(desk)
 
     assert still_open == 1
     assert (kept, after) == (kept, kept)
@@ -249,6 +234,27 @@ async def test_an_incident_is_seen_and_ended_by_keyboard_alone() -> None:
     assert first == "Skip to the content"
     assert "done: killed" in said
     assert state == reading_pb2.LIFECYCLE_STATE_ROLLBACK
+
+
+async def open_details_of_a_followed_turn(desk: Desk) -> int:
+    """Open the list of events of a running call, let call and turn end, and return how many lists are open then."""
+    page, sidecar = desk.page, desk.bench.sidecar
+    answered = asyncio.Event()
+    sidecar.runner.use("rewards", waits_for(answered))
+    bound = await sidecar.bind(principal="user-20", turn_id="turn-9")
+    running = asyncio.ensure_future(sidecar.dispatch(bound, "ask_rewards"))
+    await sidecar.runner.until_started("rewards")
+    await desk.open("/turns/turn-9")
+    # The record may not have the events of the call yet when the page is opened.
+    await page.until("document.querySelector('details[id^=events-]') !== null")
+    await page.evaluate(WITHOUT_POLLS)
+    await page.evaluate("document.querySelector('details[id^=events-]').open = true")
+    answered.set()
+    await running
+    await page.until("document.querySelector('details[open] ol').textContent.includes('waiting')")
+    await sidecar.end(bound)
+    await page.until("document.querySelector('#live strong').textContent === 'ended'")
+    return int(await page.evaluate("document.querySelectorAll('details[open]').length"))
 
 
 async def reach(page: Page, label: str) -> None:

@@ -18,7 +18,13 @@ document.addEventListener("htmx:afterSwap", () => {
 // A turn that runs: the console tells when something has happened in it, and htmx asks for the part that changed.
 // Browsers keep six connections to a console, over all tabs, so a hidden tab gives its own back.
 for (const live of document.querySelectorAll("[data-changes]")) {
-  const renew = () => htmx.trigger(live, "turn-changed");
+  // Twice: the sidecar tells of an event while it is still being written, and the page reads what is written.
+  let later = 0;
+  const renew = () => {
+    htmx.trigger(live, "turn-changed");
+    clearTimeout(later);
+    later = setTimeout(() => htmx.trigger(live, "turn-changed"), 300);
+  };
   let changes = null;
   let ended = false;
   const follow = () => {
