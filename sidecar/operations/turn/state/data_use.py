@@ -59,7 +59,8 @@ class DataUse(Struct):
 
         Source: DESIGN section 5.
         """
-        return self.barred_anywhere or (self.calls > 0 and self.released == 0)
+        # The terms of `barred_anywhere`, without its call: this is read for every child.
+        return self.barred_below or bool(self._barred) or (self.calls > 0 and self.released == 0)
 
     def count(self, action: GatewayAction, tool_id: ToolId) -> None:
         """Count an action of the tool gateway."""
