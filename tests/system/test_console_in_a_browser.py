@@ -28,6 +28,7 @@ from tests.support.chromium import Page, chromium, png_files
 from tests.support.console_visits import Visitor, a_console
 from tests.support.fake_runner import raises, waits_for
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
+from tests.support.sidecar_process import next_look
 from tests.support.typescript_package import PACKAGE, needs_node, ran
 
 pytestmark = pytest.mark.system
@@ -245,8 +246,10 @@ async def open_details_of_a_followed_turn(desk: Desk) -> int:
     running = asyncio.ensure_future(sidecar.dispatch(bound, "ask_rewards"))
     await sidecar.runner.until_started("rewards")
     await desk.open("/turns/turn-9")
-    # The record may not have the events of the call yet when the page is opened.
-    await page.until("document.querySelector('details[id^=events-]') !== null")
+    # The record may not have the turn yet, and the page of an unknown turn does not renew itself.
+    while not await page.evaluate("document.querySelector('details[id^=events-]') !== null"):
+        await next_look()
+        await desk.open("/turns/turn-9")
     await page.evaluate(WITHOUT_POLLS)
     await page.evaluate("document.querySelector('details[id^=events-]').open = true")
     answered.set()
