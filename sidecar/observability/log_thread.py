@@ -12,7 +12,7 @@ from threading import Event, Thread
 from typing import Final, TextIO
 
 from sidecar.observability.log_limits import LineLimit
-from sidecar.operations.turn.state.trace_context import LOGGED
+from sidecar.operations.trace_context import LOGGED
 
 LINES_WAITING: Final = 10_000
 """The most queued lines. Further lines are dropped and counted, so that a blocked output cannot exhaust the memory."""

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TextIO
 
 from sidecar.observability.log_thread import LogThread, LossyQueue
 from sidecar.observability.redaction import Redactor
-from sidecar.operations.turn.state.trace_context import LOGGED, NO_TRACE, TraceContext
+from sidecar.operations.trace_context import LOGGED, NO_TRACE, TraceContext
 
 LONGEST_LINE: Final = 64 * 1024
 """The most characters of a line. Log collectors split longer lines, which breaks JSON."""

@@ -24,8 +24,8 @@ from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.identifiers import EpisodeId
 from sidecar.observability import span_names
 from sidecar.operations.requests import DispatchRequest
+from sidecar.operations.trace_context import LOGGED, TraceContext
 from sidecar.operations.turn.state.child import Child
-from sidecar.operations.turn.state.trace_context import LOGGED, TraceContext
 from sidecar.operations.turn.state.tracing import AttemptSpan, DispatchSpan, ToolSpan
 
 Attributes = Mapping[str, str | int]

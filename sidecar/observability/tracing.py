@@ -34,7 +34,7 @@ from sidecar.observability import names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.outbox import Outbox, Signal
 from sidecar.observability.spans import traceparent_of
-from sidecar.operations.turn.state.trace_context import LOGGED, TraceContext
+from sidecar.operations.trace_context import LOGGED, TraceContext
 from sidecar.settings import TelemetrySettings
 
 SERVICE: Final = "dispatch-sidecar"

@@ -18,8 +18,8 @@ from sidecar.core.user_tokens import UserToken
 from sidecar.operations.deadlines import deadline_at
 from sidecar.operations.ports import ListenerClosed
 from sidecar.operations.process.turn_assembly import Operations
+from sidecar.operations.trace_context import trace_of
 from sidecar.operations.turn.deliver_frames import deliver_frames
-from sidecar.operations.turn.state.trace_context import trace_of
 from sidecar.rpc.methods import SENT_UNREAD, Call, Listener, Method, MethodShape
 from sidecar.rpc.translate import enums, requests
 from sidecar.rpc.translate.frames import Told, fill_frame, fill_result

@@ -13,7 +13,7 @@ from sidecar.core.errors import InternalError, Overloaded, RequestIdReused, Revi
 from sidecar.operations.ports import Clock
 from sidecar.operations.process.rollout_assembly import RolloutOperations
 from sidecar.operations.rollout import requests
-from sidecar.operations.turn.state.trace_context import trace_of
+from sidecar.operations.trace_context import trace_of
 from sidecar.rpc.handler_guard import ServingRules
 from sidecar.rpc.methods import Call, Method, MethodShape
 from sidecar.rpc.operators import OperatorReports

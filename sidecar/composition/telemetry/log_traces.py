@@ -7,7 +7,7 @@ from typing import Any, Final
 import grpc
 from grpc import StatusCode
 
-from sidecar.operations.turn.state.trace_context import LOGGED, trace_of
+from sidecar.operations.trace_context import LOGGED, trace_of
 
 LANE: Final = "/subagents.dispatch.v1.DispatchService/Session"
 """A lane lasts for many turns, so each of its operations has a trace of its own."""

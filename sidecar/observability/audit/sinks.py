@@ -17,7 +17,7 @@ from sidecar.core.rollout.events import DecommissionMark, RolloutEvent, Transiti
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.redaction import Redactor
-from sidecar.operations.turn.state.trace_context import TraceContext
+from sidecar.operations.trace_context import trace_context
 from sidecar.policy.audit import AuditEntry
 
 AUDIT_LOG: Final = "sidecar.audit"
@@ -182,7 +182,7 @@ def _happening(event: RolloutEvent) -> dict[str, Any]:
 
 def _trace(body: TransitionEvent | RolloutEvent) -> dict[str, str]:
     """Return the trace in which the step was requested, with the names that it has in every line of the log."""
-    trace = TraceContext(body.traceparent)
+    trace = trace_context(body.traceparent, "")
     return {"trace_id": trace.trace_id, "span_id": trace.span_id} if trace.traceparent else {}
 
 
@@ -196,6 +196,6 @@ def _record(entry: AuditEntry) -> logging.LogRecord:
     # The time at which binds first used the new state; before that, users were still served by the old one.
     happened: datetime = entry.effective_at or entry.body.at
     record.created = happened.timestamp()
-    trace = TraceContext(entry.body.traceparent)
+    trace = trace_context(entry.body.traceparent, "")
     record.__dict__.update(event=entry.fields["event"], fields=dict(entry.fields), of_trace=trace)
     return record

@@ -27,7 +27,7 @@ from sidecar.observability.otlp.otlp_metrics import metrics_data
 from sidecar.observability.outbox import Ship, Signal
 from sidecar.observability.redaction import Redactor
 from sidecar.observability.spans import remote
-from sidecar.operations.turn.state.trace_context import NO_TRACE
+from sidecar.operations.trace_context import NO_TRACE
 
 SENDER: Final = "dispatch-sidecar"
 """The name of the instrumentation scope, and of the tracer."""

@@ -32,6 +32,7 @@ from sidecar.operations.history.episode_facts import EpisodeFacts
 from sidecar.operations.record.timed_access import append_within
 from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.rules import DispatchRules
+from sidecar.operations.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.child.open_child import make_child
 from sidecar.operations.turn.daily_calls import DailyCalls
@@ -44,7 +45,6 @@ from sidecar.operations.turn.state.concurrency_limit import DispatchPlaces
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turn, Turns
 from sidecar.operations.turn.state.opening_records import opening_of
-from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.turn.state.tracing import DispatchTrace
 from sidecar.operations.turn.takeover import TakeOver
 

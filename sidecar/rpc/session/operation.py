@@ -15,7 +15,7 @@ from sidecar.core.dispatching.frames import Frame
 from sidecar.core.errors import DeadlineExceeded, InternalError, SessionCreditExhausted, SubagentsError
 from sidecar.core.session.outgoing import Credit
 from sidecar.operations.ports import ListenerClosed, Task
-from sidecar.operations.turn.state.trace_context import TRACEPARENT, TRACESTATE
+from sidecar.operations.trace_context import TRACEPARENT, TRACESTATE
 from sidecar.rpc.dispatch_servicer import LARGE, parts_of
 from sidecar.rpc.errors import DETAILS_KEY, rich_status, status_of
 from sidecar.rpc.methods import LONGEST_DEADLINE, Call, HandlerWrapper, Listener, Method

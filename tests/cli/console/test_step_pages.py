@@ -91,7 +91,7 @@ async def test_a_definition_is_decommissioned_step_by_step_from_the_board() -> N
             await visitor.take(path, **fields)
         decide = await path_of(bench, "decide-cleanup")
         asked = FOR.findall((await visitor.get(decide)).text)
-        undecided = await visitor.take(decide, reason="nobody needs them")
+        undecided = await visitor.take(decide, reason="no team needs them")
         for matter in ("evals", "tools"):
             await visitor.take(decide, matter=matter, choice="retain", reason="others use them")
         ended = await visitor.take(path, reason="merged", checked="commit 1f3a")

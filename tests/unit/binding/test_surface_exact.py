@@ -53,7 +53,7 @@ class FlagsOfVerticals:
         return FlagValue.ON if self._on.get(flag_name) == vertical else FlagValue.OFF
 
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
-        """Say everybody in that vertical, and few users in others."""
+        """Return all users in that vertical, and few users in others."""
         return WHOLE if flag_name in self._on and self._on[flag_name] == vertical else 1
 
 

@@ -16,7 +16,7 @@ from sidecar.composition.telemetry.log_traces import LANE, LogTraces, operation_
 from sidecar.observability.logging import ALWAYS, StructuredLog, logging_to
 from sidecar.observability.redaction import Redactor
 from sidecar.observability.tracing import SpansOfOperations
-from sidecar.operations.turn.state.trace_context import LOGGED, NO_TRACE, TraceContext, trace_context
+from sidecar.operations.trace_context import LOGGED, NO_TRACE, TraceContext, trace_context
 
 TRACE, SPAN = "ab" * 16, "cd" * 8
 SENT = (("traceparent", f"00-{TRACE}-{SPAN}-01"),)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.operations.turn.state.trace_context import NO_TRACE, trace_context
+from sidecar.operations.trace_context import NO_TRACE, trace_context
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 GOOD = f"00-{TRACE}-{SPAN}-01"

@@ -153,7 +153,7 @@ class SharesOfVerticals(NamesAndVerticals):
     narrowed = True
 
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
-        """Say everybody in any other vertical."""
+        """Return all users in any other vertical."""
         return (2_000 if flag_name.endswith("_cohort") else 1_000) if vertical == "shop" else WHOLE
 
 

@@ -16,9 +16,9 @@ from sidecar.core.identifiers import AttemptId, CallId, DispatchId
 from sidecar.operations.deadlines import Deadlines
 from sidecar.operations.first_result import FirstResult
 from sidecar.operations.ready_list import ReadyList
+from sidecar.operations.trace_context import TraceContext
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.open_turns import Turn
-from sidecar.operations.turn.state.trace_context import TraceContext
 from sidecar.policy.protocols import DelegateTool, InheritedContext, RunRequest
 from subagents_errors import CallFailure
 

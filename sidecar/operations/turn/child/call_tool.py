@@ -40,12 +40,12 @@ from sidecar.core.replaying.frames import Effect
 from sidecar.core.user_tokens import UserToken
 from sidecar.operations.ports import Clock, Ids, Recorder, RunInThread
 from sidecar.operations.rules import DispatchRules
+from sidecar.operations.trace_context import TraceContext
 from sidecar.operations.turn.child.connector_boundary import ConnectorBoundary
 from sidecar.operations.turn.child.send_effect import SendEffect
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.data_use import KeptAnswer
 from sidecar.operations.turn.state.grants import GrantTable
-from sidecar.operations.turn.state.trace_context import TraceContext
 from sidecar.operations.turn.state.tracing import Tracing
 from sidecar.policy.protocols import EnricherAsks, EnricherCall, EnricherRefused, RefusalKind
 

@@ -23,10 +23,10 @@ from sidecar.core.journal.making.child_log import ChildLog
 from sidecar.core.journal.marks import Values, What
 from sidecar.core.replaying.frames import Effect
 from sidecar.operations.requests import Integration, Verdict
+from sidecar.operations.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.turn.state.data_use import DataUse, RequestedEffects
 from sidecar.operations.turn.state.ledger import BudgetLedger
 from sidecar.operations.turn.state.recorded_frames import ChildFrames
-from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.turn.state.transitions import IllegalTransition
 from subagents_errors import CallFailure
 

@@ -15,8 +15,8 @@ from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.identifiers import EpisodeId
 from sidecar.operations.requests import DispatchRequest
+from sidecar.operations.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.turn.state.child import Child
-from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
 
 
 class DispatchSpan(Protocol):
