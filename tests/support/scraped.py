@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,8 +17,9 @@ from tests.support.sidecar_process import ROOT
 
 DASHBOARDS: Final = ROOT / "examples" / "dashboards"
 SECONDS: Final = 120.0
+LOOK_EVERY: Final = 0.1
 CONFIGURATION: Final = """
-global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}
+global: {{scrape_interval: 300ms, scrape_timeout: 300ms}}
 scrape_configs:
   - job_name: sidecar
     static_configs: [{{targets: ["{target}"]}}]
@@ -58,6 +59,8 @@ def scraped(log: Path, watchdog: str, folder: Path) -> Iterator[Callable[[str], 
         watchdog: IP address and port of the watchdog's metrics.
         folder: of Prometheus; must not exist.
 
+    Returns once both were scraped.
+
     Yields:
         What asks a query, and returns how many series had a value at any time since the start. None: this machine has
         no Prometheus.
@@ -76,9 +79,23 @@ def scraped(log: Path, watchdog: str, folder: Path) -> Iterator[Callable[[str], 
     with subprocess.Popen([*command, f"--web.listen-address={address}"], cwd=folder) as process:
         try:
             with httpx.Client(base_url=f"http://{address}", trust_env=False, timeout=SECONDS) as client:
+                _wait_until_both_are_scraped(client, process)
                 yield lambda query: _series(client, query, began)
         finally:
             process.terminate()
+
+
+def _wait_until_both_are_scraped(client: httpx.Client, process: "subprocess.Popen[bytes]") -> None:
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until and process.poll() is None:
+        with suppress(httpx.TransportError):
+            answer = client.get("/api/v1/query", params={"query": "sum(up)"})
+            # 503 while Prometheus starts.
+            if answer.status_code == 200 and [each["value"][1] for each in answer.json()["data"]["result"]] == ["2"]:
+                return
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_EVERY)
+    raise AssertionError("Prometheus does not scrape the sidecar and the watchdog")
 
 
 def _series(client: httpx.Client, query: str, began: float) -> int:

@@ -3,7 +3,9 @@
 import fcntl
 import os
 import re
-from collections.abc import Mapping
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,12 +14,14 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.support.running_demo import running_demo
+from tests.support.running_demo import RunningDemo, running_demo
 from tests.support.scraped import dashboard_queries, free_address, scraped
 from tests.support.watched_ramps import watched_ramps
 
 STARTED: Final = re.compile(r"✓ (.+?) +pid (\d+)")
 CANARY: Final = "canary-of-somebody-else-4711"
+PACE: Final = "0.25"
+"""Each pause lasts longer than a scrape interval: a rate needs a sample before a call and one after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +63,32 @@ def _played() -> WholeDemo:
     # Not in a folder of pytest: users of runner hosts could not enter it.
     with (
         TemporaryDirectory(prefix="demo-") as made,
-        running_demo({"DEMO_CANARY": CANARY}, "--full", "--folder", made) as demo,
+        running_demo({"DEMO_CANARY": CANARY, "DEMO_PACE": PACE}, "--full", "--folder", made) as demo,
     ):
         folder = Path(made)
         demo.read_until("✓ the sidecar")
         users = {name: _user_of(pid) for name, pid in STARTED.findall(demo.text)}
         watchdog = free_address()
         with (
+            _halted(demo) as go_on,
             watched_ramps(folder, watchdog),
             scraped(folder / "sidecar.log", watchdog, folder / "prometheus") as series_of,
         ):
+            go_on()
             code = demo.read_to_the_end()
             panels = {} if series_of is None else {query: series_of(query) for query in dashboard_queries()}
         logs = {log.name: log.read_text(encoding="utf-8") for log in folder.glob("*.log")}
         return WholeDemo(code, demo.text, logs, demo.started(), users, panels)
+
+
+@contextmanager
+def _halted(demo: RunningDemo) -> Iterator[Callable[[], None]]:
+    """Halt what plays the demo, so that it shows nothing before Prometheus sees it. Yields what lets it go on."""
+    demo.process.send_signal(signal.SIGSTOP)
+    try:
+        yield lambda: demo.process.send_signal(signal.SIGCONT)
+    finally:
+        demo.process.send_signal(signal.SIGCONT)
 
 
 def _user_of(pid: str) -> int:
