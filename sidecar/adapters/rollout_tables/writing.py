@@ -77,7 +77,7 @@ def keep_definition(definition: KeptDefinition) -> Steps[None]:
 
 
 def became_effective(event_ids: Sequence[str], at: datetime, noted_by: str) -> Steps[Sequence[str]]:
-    """Note that transitions took effect; return those that this call noted, also in an earlier attempt."""
+    """Note that transitions took effect; return those that `noted_by` noted, now or in an earlier call."""
     ours = set()
     for event_id in sorted(set(event_ids)):  # always in the same order: two replicas could deadlock otherwise
         key = transition_key(event_id)

@@ -257,7 +257,10 @@ class RolloutStore(Protocol):
         ...
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Note that transitions took effect at a bind; return those that were not noted before."""
+        """Note that transitions took effect at a bind; return those that this replica noted, now or before.
+
+        A repetition returns them again: the answer of the first call may have been lost.
+        """
         ...
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:
