@@ -257,10 +257,7 @@ class RolloutStore(Protocol):
         ...
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Note that transitions took effect at a bind; return those that this replica noted, now or before.
-
-        A repetition returns them again: the answer of the first call may have been lost.
-        """
+        """Note that transitions took effect at a bind; return those that this replica noted, now or earlier."""
         ...
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:
