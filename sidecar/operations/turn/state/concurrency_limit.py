@@ -20,6 +20,7 @@ from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 SOONEST: Final = 0.1
 """The shortest time to retry, in seconds."""
 SHARE_RETRY: Final = timedelta(seconds=1)
+"""The time to retry if a vertical or a user has taken its share."""
 
 
 class ConcurrencyLimit:
