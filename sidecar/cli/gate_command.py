@@ -58,13 +58,7 @@ class Ramps(NamedTuple):
 def add_gate(
     app: typer.Typer, read: "Callable[[Path | None], Settings]", tools_of: Callable[[], GateTools]
 ) -> typer.Typer:
-    """Add the command; return its group.
-
-    Args:
-        app: the command line.
-        read: reads the settings, or ends the command.
-        tools_of: returns the operations; called only when the command runs.
-    """
+    """Add the command; return its group. `read` reads the settings; `tools_of` is called only when the command runs."""
     group = PlainTyper(no_args_is_help=True, help="Show the requests to policies and gates.")
     app.add_typer(group, name="gate")
 
