@@ -90,7 +90,7 @@ bench: $(BENCH)/.ready ## compare with a bare gRPC stream, LangGraph, DBOS and R
 growth: $(VENV)/.ready ## what grows with use: memory, CPU, files (within a quarter of an hour); ARGS="--draw docs/benchmarks"
 	@$(BIN)/python -m scripts.growth $(ARGS)
 
-scale: $(VENV)/.ready ## what one PostgreSQL carries: up to 20 sidecars, directly and through PgBouncer (five minutes)
+scale: $(VENV)/.ready ## what one PostgreSQL carries: up to 20 sidecars, directly and through PgBouncer (six minutes)
 	@GRPC_ENABLE_FORK_SUPPORT=0 $(BIN)/python -m scripts.scale $(ARGS)
 
 # How often each long run strikes; a smaller number gives a shorter run. Each test has a limit of its own that grows with

@@ -1,4 +1,4 @@
-"""The flag backend `embedded`: flags in the sidecar's own store, beside the rollouts that they gate."""
+"""The flag backend `embedded`: keeps flags in the sidecar's rollout store, and switches them there."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,13 @@ AGAIN: Final = 1.0
 
 
 class EmbeddedFlags:
-    """A flag backend over the store of rollouts. It only reads; `EmbeddedFlagWriter` writes."""
+    """A flag backend that reads flags from the rollout store. `EmbeddedFlagWriter` writes them."""
 
     def __init__(self, store: RolloutStore) -> None:
-        """Subscribe to changes of the store. Before the first fetch every change counts."""
+        """Subscribe to changes of the store. Before the first fetch, any flag counts as changed."""
         self._store = store
         self._fetched = ""
+        # Set when the store may have changed since the last read in `changed`.
         self._hinted = asyncio.Event()
         store.on_change(self._hinted.set)
 
@@ -36,10 +37,11 @@ class EmbeddedFlags:
         return FlagReport(on, self._fetched, frozenset(flag.name for flag in flags) - on)
 
     async def changed(self) -> None:
-        """Return once the flags differ from the last fetch. Other changes of the store are ignored."""
+        """Wait until the flags differ from the last fetch. Other changes of the store are ignored."""
         while True:
             await self._hinted.wait()
-            self._hinted.clear()  # before the read: a change during the read sets the hint again and is not lost
+            # Cleared before the read: a change during the read then sets the hint again.
+            self._hinted.clear()
             try:
                 if _revision(await self._store.flags()) != self._fetched:
                     return
@@ -47,11 +49,12 @@ class EmbeddedFlags:
                 self._hinted.set()
                 await asyncio.sleep(AGAIN)
             except asyncio.CancelledError:
-                self._hinted.set()  # the next waiter reads again, because a hint may be lost
+                # The hint was cleared, but its change was perhaps not read. The next call must read again.
+                self._hinted.set()
                 raise
 
     async def close(self) -> None:
-        """Do nothing: the store is the sidecar's."""
+        """Do nothing: the sidecar closes the store."""
 
 
 def _revision(flags: Sequence[StoredFlag]) -> str:
@@ -73,9 +76,9 @@ EMBEDDED_FLAGS: Final = FlagBackendSpec(
 
 
 def kept_in(store: RolloutStore, spec: FlagBackendSpec) -> FlagBackendSpec:
-    """Return `spec` so that its factory uses `store`, if it is `embedded` or an instance of it.
+    """Return a copy of the descriptor whose factory uses `store`, if it describes `embedded` or an instance of it.
 
-    Other factories get settings only.
+    Any other descriptor is returned unchanged. A factory gets only settings, so it could not get the store otherwise.
     """
     if spec.factory is not EMBEDDED_FLAGS.factory:
         return spec
@@ -88,14 +91,15 @@ def sidecar_flag_backends() -> Sequence[FlagBackendSpec]:
 
 
 TRIES: Final = 5
-"""Attempts to switch a flag that others change at the same time."""
+"""Maximum number of attempts to switch a flag that other sidecars or operators change at the same time."""
 
 
 class EmbeddedFlagWriter:
-    """A writer of flags over the store of rollouts.
+    """The `FlagWriter` of this backend.
 
     Args:
-        clock: gives the time of a switch.
+        store: the rollout store.
+        clock: returns the time of a switch.
     """
 
     def __init__(self, store: RolloutStore, clock: Clock) -> None:
@@ -103,8 +107,8 @@ class EmbeddedFlagWriter:
         self._clock = clock
 
     async def switch(self, name: str, on: bool, by: str) -> None:
-        """Set a flag, and create it if it is absent. Raises `StoreUnavailable`."""
-        # Compare and set by revision, a few times: several replicas and operators may switch the flag concurrently.
+        """Switch a flag, and create it if it does not exist. Raises `StoreUnavailable`."""
+        # A write with an outdated revision is rejected, because several sidecars may switch the flag concurrently.
         for _ in range(TRIES):
             stored = await self.kept(name)
             if stored is not None and stored.on == on:

@@ -1,7 +1,8 @@
-"""The flag backend `file`: reads a JSON or TOML file that another program replaces. Changes are detected by content.
+"""The flag backend `file`: reads the flags from a JSON or TOML file that another program writes.
 
-A half-written file must never read as "all other flags are off", because an on-to-off edge of a kill flag kills.
-Truncated JSON does not parse. TOML truncated between two lines does, so a TOML file must end with `END_LINE`.
+A half-written file must never be read as complete: a missing kill flag would count as switched off, which kills its
+definition. Truncated JSON cannot be parsed, but TOML that is truncated between two lines can. A TOML file must end with
+the line `END_LINE` for this reason.
 """
 
 import asyncio
@@ -21,14 +22,19 @@ from sidecar.policy.protocols import FlagReport
 from sidecar.policy.specs import FlagBackendSpec
 
 BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
-"""Keys that TOML accepts without quotes."""
+"""The form of keys that need no quotes in TOML."""
+END_LINE: Final = "# end of flags"
+LONGEST_NAME: Final = 200
+"""In characters."""
+LARGEST_FILE: Final = 1024 * 1024
+"""In bytes. A file of this size has about 20,000 flags."""
 
 
 class FileFlagEdits:
-    """The writer of a read-only file.
+    """The `FlagWriter` of this backend. It writes nothing: it tells operators what to edit in the file.
 
     Args:
-        path: of the file, ending in `.json` or `.toml`.
+        path: the path of the file, ending in `.json` or `.toml`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,7 +45,7 @@ class FileFlagEdits:
         raise StoreUnavailable(f"the sidecar does not write flag files; edit {self.edit_for(name, on)}")
 
     def edit_for(self, name: str, on: bool) -> str:
-        """Return the file, the place in it, and the required text."""
+        """Return one line with the file, the place in it, and the text to write there."""
         state, quoted = json.dumps(on), json.dumps(name, ensure_ascii=False)
         if self._path.suffix == ".toml":
             key = name if BARE.fullmatch(name) else quoted
@@ -47,12 +53,8 @@ class FileFlagEdits:
         return f'{self._path}: in "flags" set {quoted}: {state}'
 
 
-END_LINE: Final = "# end of flags"
-LONGEST_NAME: Final = 200
-
-
 class FlagFileProblem(Exception):
-    """The file cannot be read as flags; the last flags stay valid until they are too old."""
+    """The content of the file is invalid. The flags of the last valid file are used until they are too old."""
 
 
 def flags_in_json(text: str) -> Mapping[str, bool]:
@@ -76,6 +78,8 @@ def flags_in_toml(text: str) -> Mapping[str, bool]:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object as a dictionary. Raises `FlagFileProblem` for a duplicate key."""
+    # Python's parser would use the last of two values, and the author may have meant the first.
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
@@ -85,6 +89,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _flags_in(document: Any) -> Mapping[str, bool]:
+    """Return the flags of a parsed file, by name. Raises `FlagFileProblem`."""
     if not isinstance(document, dict) or not isinstance(document.get("flags"), dict):
         raise FlagFileProblem("has no table `flags`")
     unknown = sorted(set(document) - {"flags"})
@@ -99,19 +104,14 @@ def _flags_in(document: Any) -> Mapping[str, bool]:
     return flags
 
 
-LARGEST_FILE: Final = 1024 * 1024
-"""The most bytes; about 20,000 flags."""
-
-
 class FileFlags:
     """A flag backend that reads a file.
 
-    A rename over the file, a write in place, a swapped symbolic link and a restored older copy are all detected,
-    because the content's hash is the revision. A missing, half-written, oversize or invalid file raises: the last
-    report ages.
+    A change is detected by the hash of the content. It is therefore also detected after a write in place, a swapped
+    symbolic link, or the restoration of an older copy.
 
     Args:
-        path: ends in `.json` or `.toml`.
+        path: the path of the file, ending in `.json` or `.toml`.
         poll_interval: seconds between two reads while waiting for a change.
     """
 
@@ -122,7 +122,12 @@ class FileFlags:
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flags-file")
 
     async def fetch(self) -> FlagReport:
-        """Read the file. Raises `FlagFileProblem` or `OSError`."""
+        """Read the file and return its flags.
+
+        Raises:
+            FlagFileProblem: the file is incomplete, invalid or too large.
+            OSError: the file cannot be read.
+        """
         content = await self._content()
         parse = flags_in_toml if self._path.suffix == ".toml" else flags_in_json
         try:
@@ -131,36 +136,39 @@ class FileFlags:
             raise FlagFileProblem(f"{self._path} is not UTF-8") from error
         except FlagFileProblem as problem:
             raise FlagFileProblem(f"{self._path} {problem}") from problem
-        # Only after a successful parse: `changed` must return again for a file that was half-written at this fetch.
+        # Set only after a successful parse: if the file is half-written now, `changed` must return for it again.
         self._fetched = _revision(content)
-        # Flags that are off are listed, too, so that an existing flag differs from an unknown name.
+        # The report also lists flags that are off, to distinguish them from names that the file does not have.
         on = frozenset(name for name, state in flags.items() if state)
         return FlagReport(on, self._fetched, frozenset(flags) - on)
 
     async def changed(self) -> None:
-        """Return once the file's content differs from the last fetch; an unreadable file does not count as a change."""
+        """Wait until the content of the file differs from the last successful fetch.
+
+        An unreadable file does not count as a change.
+        """
         while True:
             try:
                 if _revision(await self._content()) != self._fetched:
                     return
             except (OSError, FlagFileProblem):
-                pass  # the next `fetch` reports it
+                pass  # the sidecar also fetches periodically, and the next `fetch` raises the error
             await asyncio.sleep(self._poll_interval)
 
     async def close(self) -> None:
-        """Stop reading; a read that hangs in the kernel is abandoned."""
+        """Stop reading. Does not wait for a read that blocks, e.g. on a network drive."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _content(self) -> bytes:
-        """Read in a single thread: an unreachable network drive must not stop the loop or accumulate threads.
-
-        A read that was cancelled before it began never begins.
-        """
+        """Return the content of the file. A read that is cancelled before it has begun does not begin."""
+        # One thread for all reads: a read of an unreachable network drive may block for minutes. It must block neither
+        # the event loop nor one thread after the other.
         return await asyncio.wrap_future(self._threads.submit(_read, self._path))
 
 
 def _read(path: Path) -> bytes:
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a named pipe would block an ordinary open
+    # NONBLOCK, because opening a named pipe would wait for a writer.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise FlagFileProblem(f"{path} is not a regular file")
@@ -175,7 +183,7 @@ def _revision(content: bytes) -> str:
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
-def _made(settings: Mapping[str, Any]) -> FileFlags:
+def _create(settings: Mapping[str, Any]) -> FileFlags:
     return FileFlags(Path(settings["path"]), float(settings.get("poll_seconds", 0.5)))
 
 
@@ -202,7 +210,7 @@ FILE_FLAGS: Final = FlagBackendSpec(
         "additionalProperties": False,
     },
     capabilities=frozenset({"push"}),
-    factory=_made,
+    factory=_create,
 )
 
 

@@ -1,4 +1,7 @@
-"""The flag backend `memory`: a fixed set of flags from the settings, or set by a program; for demos and tests."""
+"""The flag backend `memory`: flags from the settings, which a program in the same process can switch.
+
+For demos, tests and deployments without a flag service.
+"""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,18 +15,19 @@ from sidecar.policy.specs import FlagBackendSpec
 
 @unique
 class FlagFault(Enum):
-    """The misbehaviour of the backend, for tests and simulation."""
+    """A fault of the backend, which tests and simulations choose."""
 
     NONE = "none"
     HANG = "hang"
     """A fetch does not return until the fault is removed."""
     RAISE = "raise"
+    """A fetch raises `ConnectionError`."""
     GARBAGE = "garbage"
     """A fetch returns an object that is no report."""
 
 
 class MemoryFlags:
-    """A settable flag backend.
+    """A flag backend whose flags are set by method calls.
 
     Args:
         on: names of the flags that are on at the start.
@@ -42,7 +46,7 @@ class MemoryFlags:
         self.replace(self._on | {name} if on else self._on - {name})
 
     def replace(self, on: Iterable[str]) -> None:
-        """Set all flags at once: these are on, all others off."""
+        """Switch all flags at once: those in `on` are on, all others are off."""
         self._on = frozenset(on)
         self._known |= self._on
         self._revision += 1
@@ -53,13 +57,13 @@ class MemoryFlags:
         return name in self._on
 
     def misbehave(self, fault: FlagFault) -> None:
-        """Start to misbehave in this way, or stop with `FlagFault.NONE`."""
+        """Choose the fault of all later fetches. `FlagFault.NONE` ends it."""
         self._fault = fault
         self._moved.set()
 
     async def fetch(self) -> FlagReport:
         """Return the flags, or behave as the configured fault."""
-        # In a loop: any change wakes the wait, and only the end of the fault may end it.
+        # A loop, because each change of a flag sets the event, and only the end of the fault may end the wait.
         while self._fault is FlagFault.HANG:
             self._moved.clear()
             await self._moved.wait()
@@ -68,7 +72,7 @@ class MemoryFlags:
         if self._fault is FlagFault.GARBAGE:
             garbage: Any = {"on": "everything"}
             return garbage  # type: ignore[no-any-return]  # the fault is a wrong type
-        # Only a fetch that returns flags counts: `changed` still reports a change that a failed fetch has not seen.
+        # Set only if the fetch succeeds: `changed` must return for a change that no fetch has reported.
         self._fetched = self._revision
         return FlagReport(self._on, f"memory-{self._revision}", self._known - self._on)
 
@@ -79,10 +83,10 @@ class MemoryFlags:
             await self._moved.wait()
 
     async def close(self) -> None:
-        """Do nothing: memory holds no connection."""
+        """Do nothing: there is no connection."""
 
 
-def _made(settings: Mapping[str, Any]) -> MemoryFlags:
+def _create(settings: Mapping[str, Any]) -> MemoryFlags:
     return MemoryFlags(settings.get("on", ()))
 
 
@@ -102,7 +106,7 @@ MEMORY_FLAGS: Final = FlagBackendSpec(
         "additionalProperties": False,
     },
     capabilities=frozenset({"push"}),
-    factory=_made,
+    factory=_create,
 )
 
 
@@ -112,14 +116,14 @@ def sidecar_flag_backends() -> Sequence[FlagBackendSpec]:
 
 
 class MemoryFlagWriter:
-    """Writes the flags of one process, which are lost when it stops; for demos and tests."""
+    """The `FlagWriter` for flags that are lost when the process stops; for demos and tests."""
 
     def __init__(self, flags: MemoryFlags) -> None:
         self._flags = flags
 
     async def switch(self, name: str, on: bool, by: str) -> None:
-        """Set a flag."""
-        # A switch without effect must not raise the revision: observers would look for a change that is not there.
+        """Switch a flag. Has no effect if the flag already has this state."""
+        # The revision must stay the same then: otherwise `changed` would return although no flag differs.
         if self._flags.is_on(name) != on:
             self._flags.set(name, on=on)
 
@@ -129,9 +133,10 @@ class MemoryFlagWriter:
 
 
 class FlagsInTheSettings:
-    """The writer of flags in the settings, if the record outlives the process.
+    """The `FlagWriter` for flags from the settings, used if the record is kept in a database. It refuses each switch.
 
-    A switch in memory would be lost with the process, and the lost state would look like an edge.
+    A switch would be lost at the next start. A kill flag that reverts to off would look as if an operator had switched
+    it off, and would kill its definition.
     """
 
     async def switch(self, name: str, on: bool, by: str) -> None:

@@ -1,4 +1,4 @@
-"""Removes idle episodes (conversations without new turns) from the episode memory every hour, while it is in use."""
+"""Removes idle episodes, i.e. conversations without new turns, from an episode memory in a database, every hour."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,17 +8,17 @@ from typing import Final
 
 SWEEP_SECONDS: Final = 3600.0
 AT_ONCE: Final = 100
-"""The most episodes that one transaction removes. Between two transactions, waiting writers get their turn."""
+"""Maximum number of episodes that one transaction removes. Other writers wait only for one such transaction."""
 
 
 class IdleEpisodes:
     """Removes idle episodes until it is closed.
 
     Args:
-        remove: removes at most a number of episodes that have been idle since a time, in one transaction.
+        remove: removes, in one transaction, at most a number of episodes without turns since a time; returns how many.
         now: the wall clock.
-        report: receives failures; for a log.
-        failures: exceptions of `remove` after which the next hour tries again.
+        report: receives what failed and the name of the exception, for a log.
+        failures: exceptions of `remove` that do not end the loop: the removal is tried again an hour later.
     """
 
     def __init__(

@@ -19,9 +19,9 @@ class MemoryBounds(msgspec.Struct, frozen=True):
     """The limits of the memory.
 
     Attributes:
-        episodes: the most episodes; the least recently used is dropped first.
-        turns: the most turns of one episode; the oldest are dropped first.
-        total_bytes: estimated size of everything; whole episodes are dropped, but never the one that is being written.
+        episodes: maximum number of episodes; the least recently used one is dropped first.
+        turns: maximum number of turns of one episode; the oldest are dropped first.
+        total_bytes: maximum estimated size of all episodes; whole episodes are dropped, but never the one in use.
     """
 
     episodes: int = 10_000
@@ -30,7 +30,13 @@ class MemoryBounds(msgspec.Struct, frozen=True):
 
 
 class _StoredEpisode(msgspec.Struct):
-    """One episode, its size for a model, and its approximate size in bytes."""
+    """One episode.
+
+    Attributes:
+        turns: the turns by id, oldest first.
+        size: the size for a model, in turns and tokens.
+        weight: the approximate size in memory, in bytes.
+    """
 
     turns: OrderedDict[TurnId, TurnHistory] = msgspec.field(default_factory=OrderedDict)
     summary: Summary | None = None
@@ -47,7 +53,7 @@ class InProcessMemory:
         self._weight = 0
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
-        """Store a turn; a turn that is stored already is not changed."""
+        """Store a turn. A turn with an id that is stored already is ignored."""
         check_bodies(turn)
         kept = self._episodes.setdefault(turn.episode, _StoredEpisode())
         # The order of the dictionary is the order of use, so the first episode is the least recently used.
@@ -56,7 +62,7 @@ class InProcessMemory:
             kept.turns[turn.turn_id] = turn
             kept.size = EpisodeSize(kept.size.turns + 1, kept.size.tokens + tokens_of(turn))
             self._weigh(kept, _weight_of(turn))
-            # The oldest turns first: a model needs the newest, and a summary covers the others.
+            # The oldest turns are dropped first: a model needs the newest, and a summary covers the others.
             while len(kept.turns) > self._bounds.turns:
                 self._forget_oldest_turn(kept)
             self._make_room()
@@ -98,7 +104,7 @@ class InProcessMemory:
 
     async def erase(self, principal: Principal) -> int:
         """Remove every episode of a user."""
-        # A list first: a dictionary cannot lose keys while it is iterated.
+        # Collected in a list first, because a dictionary must not lose keys during an iteration.
         gone = [episode for episode in self._episodes if episode.principal == principal]
         for episode in gone:
             self._weight -= self._episodes.pop(episode).weight
@@ -124,7 +130,7 @@ class InProcessMemory:
         kept.size = size_of(_contents(kept))
 
     def _make_room(self) -> None:
-        """Drop the least recently used episodes; the newest one stays, whatever its size."""
+        """Drop the least recently used episodes beyond the limits. The last one used stays, even if it is too large."""
         while len(self._episodes) > 1 and (
             len(self._episodes) > self._bounds.episodes or self._weight > self._bounds.total_bytes
         ):

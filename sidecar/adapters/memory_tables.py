@@ -1,7 +1,9 @@
-"""Stores conversations in tables; SQLite and PostgreSQL share these statements.
+"""Stores conversations in tables. The episode memories in SQLite and PostgreSQL share these statements.
 
-Every writer writes the row of the episode first. PostgreSQL thereby locks the row, so that `turn_no` increases in the
-order in which turns are stored.
+Every transaction that writes begins with the row of the episode (`BEGUN`). PostgreSQL locks this row until the end of
+the transaction. The turns of an episode are therefore stored one after the other, and `turn_no` has their order.
+
+The functions are generators (`Steps`): each yields a statement with its values, and receives the rows.
 """
 
 from abc import ABC, abstractmethod
@@ -88,16 +90,16 @@ FORGET_USER: Final = "delete from history_episodes where principal = $1 returnin
 
 Result = TypeVar("Result")
 Time = Callable[[Any], datetime]
-"""Converts a time of the database."""
+"""Converts a time as the database returns it."""
 
 
 def insert_turn(turn: TurnHistory) -> Steps[EpisodeSize]:
-    """Store a turn, unless the episode has one with that id; return the size of the episode."""
+    """Store a turn, unless the episode already has a turn with this id. Return the size of the episode."""
     key, tokens = turn.episode, tokens_of(turn)
     ((episode_no, _),) = yield (BEGUN, key.principal, key.episode_id, turn.ended_at)
     of_turn = (episode_no, turn.turn_id, turn.ended_at, turn.user_message, turn.narration, tokens)
-    # No row: the turn is stored already, because the append was repeated after a lost reply. Its answers must not be
-    # inserted twice, and the size of the episode must not grow.
+    # TURN returns no row if the turn is stored already, because the append was repeated after a lost reply. Its answers
+    # must not be inserted twice, and the size of the episode must not grow.
     for (turn_no,) in (yield (TURN, *of_turn)):
         answers = [
             (turn_no, place, episode_no, each.sub_agent_id, each.call_id, each.asked, each.narration)
@@ -112,7 +114,7 @@ def insert_turn(turn: TurnHistory) -> Steps[EpisodeSize]:
             for place, each in enumerate(turn.tool_messages)
         ]
         yield from insert("history_tool_messages", messages)
-        # Counted in the same transaction as the insert, so that the size is never that of other turns than are stored.
+        # The size is updated in the same transaction, so that it always agrees with the stored turns.
         ((turns, tokens),) = yield (ADDED, tokens, episode_no)
         return EpisodeSize(turns, tokens)
     return (yield from size_of_episode(key))
@@ -132,7 +134,7 @@ def contents(key: EpisodeKey, most: int, time: Time) -> Steps[EpisodeContents]:
     episode_no, kept, revision, text, up_to, written_at = episode[0]
     summary = Summary(revision, text, up_to, time(written_at)) if revision else None
     newest = yield (NEWEST, episode_no, most)
-    # The oldest of the turns that are read: answers and messages of older turns stay in the database.
+    # From the oldest turn that is returned on; answers and messages of older turns are not read.
     since = newest[-1][0] if newest else 0
     answers = _by_turn((yield (ANSWERS, episode_no, since)))
     messages = _by_turn((yield (MESSAGES, episode_no, since)))
@@ -152,7 +154,10 @@ def contents(key: EpisodeKey, most: int, time: Time) -> Steps[EpisodeContents]:
 
 
 def own_turns(key: EpisodeKey, slot: Slot, most: int, time: Time) -> Steps[tuple[OwnTurn, ...]]:
-    """Return one sub-agent's newest answers. No row of another sub-agent, session or user leaves the database."""
+    """Return the newest answers of one sub-agent in one episode, oldest first.
+
+    The statements select only rows of this sub-agent, episode and user: the sidecar never even reads those of others.
+    """
     newest = yield (OWN, key.principal, key.episode_id, slot, most)
     messages = _by_turn((yield (OWN_MESSAGES, *newest[-1][:2], slot))) if newest else {}
     found = []
@@ -164,9 +169,13 @@ def own_turns(key: EpisodeKey, slot: Slot, most: int, time: Time) -> Steps[tuple
 
 
 def replace_summary(key: EpisodeKey, summary: Summary) -> Steps[EpisodeSize]:
-    """Write the next summary; return the size of the episode. Raises `SummaryOutdated` if another one was written."""
+    """Replace the summary, and return the size of the episode.
+
+    Raises:
+        SummaryOutdated: the summary does not have the next revision, because another one was written before.
+    """
     ((episode_no, present),) = yield (BEGUN, key.principal, key.episode_id, summary.written_at)
-    # After BEGUN, which has locked the row: no other writer can change the revision before this transaction ends.
+    # BEGUN has locked the row, so no other writer can change the revision before this transaction ends.
     if summary.revision != present + 1:
         raise outdated(present)
     written = (summary.revision, summary.text, summary.up_to_turn_id, summary.written_at)
@@ -174,30 +183,31 @@ def replace_summary(key: EpisodeKey, summary: Summary) -> Steps[EpisodeSize]:
     return EpisodeSize(*rows[0])
 
 
-def _gone(sql: str, *values: Any) -> Steps[int]:
+def _count_of_removed(sql: str, *values: Any) -> Steps[int]:
     rows = yield (sql, *values)
     return len(rows)
 
 
 def _by_turn(rows: Sequence[Sequence[Any]]) -> dict[int, list[Sequence[Any]]]:
+    """Return the rows, without their first column, by this column, the number of the turn."""
     found: dict[int, list[Sequence[Any]]] = {}
-    # The rows are ordered by the statements, so the lists are in order, too.
+    # The statements order the rows, so each list is in order, too.
     for turn_no, *rest in rows:
         found.setdefault(turn_no, []).append(rest)
     return found
 
 
 class TabledMemory(ABC):
-    """The interface `EpisodeMemory`, without the differences between databases.
+    """An episode memory in tables. A subclass for each database runs the statements.
 
     Args:
         now: the wall clock.
-        report: receives failures; for a log.
+        report: receives what failed and the name of the exception, for a log.
         failures: exceptions of a database that is temporarily unavailable.
 
     Attributes:
-        skip_locked: the clause by which a removal of idle episodes skips locked rows, so that two sidecars do not wait
-            for each other.
+        skip_locked: the clause with which a removal of idle episodes skips rows that another transaction has locked.
+            Two sidecars that remove at the same time then do not wait for each other.
     """
 
     skip_locked = ""
@@ -211,7 +221,7 @@ class TabledMemory(ABC):
         self._idle = IdleEpisodes(self._forget, now, report, failures)
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
-        """Store a turn; a turn that is stored already is not changed."""
+        """Store a turn. A turn with an id that is stored already is ignored."""
         check_bodies(turn)
         return await self._write(partial(insert_turn, turn))
 
@@ -228,27 +238,27 @@ class TabledMemory(ABC):
         return await self._read(partial(size_of_episode, episode))
 
     async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
-        """Replace the summary if it is the next one."""
+        """Replace the summary if the new one has the next revision."""
         return await self._write(partial(replace_summary, episode, summary))
 
     async def forget_idle(self, idle: timedelta) -> int:
-        """Remove whole episodes that were idle for this time; return how many."""
+        """Remove all episodes without a turn for this time. Return how many were removed."""
         return await self._idle.forget(idle)
 
     async def erase(self, principal: Principal) -> int:
-        """Remove every episode of a user; return how many."""
-        return await self._write(partial(_gone, FORGET_USER, principal))
+        """Remove every episode of a user. Return how many were removed."""
+        return await self._write(partial(_count_of_removed, FORGET_USER, principal))
 
     async def _forget(self, before: datetime, most: int) -> int:
-        return await self._write(partial(_gone, FORGET_IDLE.format(self.skip_locked), before, most))
+        return await self._write(partial(_count_of_removed, FORGET_IDLE.format(self.skip_locked), before, most))
 
     @abstractmethod
     async def _read(self, work: Callable[[], Steps[Result]]) -> Result:
-        """Run read-only work."""
+        """Run the statements of `work`, which only read, and return its result."""
 
     @abstractmethod
     async def _write(self, work: Callable[[], Steps[Result]]) -> Result:
-        """Run `work` in one transaction."""
+        """Run the statements of `work` in one transaction, and return its result."""
 
     @abstractmethod
     def _time(self, value: Any) -> datetime:

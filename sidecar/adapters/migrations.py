@@ -1,4 +1,7 @@
-"""Finds the numbered SQL files (schema steps) that a database lacks; the same code for every kind of database."""
+"""Finds the schema steps (numbered SQL files) that a database lacks. The SQLite and PostgreSQL adapters apply them.
+
+A database keeps number and checksum of each step that was applied to it in the table `schema_migrations`.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +16,7 @@ FORM: Final = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 
 
 class DatabaseProblem(Exception):
-    """A database cannot be opened; the message names it, the cause and the remedy."""
+    """A database cannot be opened. The message names the database, the cause and the remedy."""
 
 
 class DatabaseHeld(DatabaseProblem):
@@ -24,8 +27,9 @@ class Migration(Struct, frozen=True):
     """One step of a schema.
 
     Attributes:
-        number: from 1, without gaps.
-        sql: statements, run in one transaction.
+        number: the position among all steps, from 1, without gaps.
+        name: what the step does, from the name of its file.
+        sql: the statements, which run in one transaction.
     """
 
     number: int
@@ -34,7 +38,7 @@ class Migration(Struct, frozen=True):
 
     @property
     def checksum(self) -> str:
-        """Return the SHA-256 of the statements, 64 hex digits: a step that was applied is never edited."""
+        """Return the SHA-256 of the statements, 64 hexadecimal digits. It shows that an applied step was not edited."""
         return sha256(self.sql.encode()).hexdigest()
 
     def __str__(self) -> str:
@@ -42,7 +46,7 @@ class Migration(Struct, frozen=True):
 
 
 def load_migrations(package: str) -> tuple[Migration, ...]:
-    """Return the steps in `package`, in order; each is a file `0001_<name>.sql` beside its modules.
+    """Return the steps of a package in order. Each is a file `0001_<name>.sql` in the package's folder.
 
     Raises:
         ValueError: a file has another name, or a number is missing or occurs twice.
@@ -66,14 +70,14 @@ def pending(migrations: Sequence[Migration], applied: Mapping[int, str], where: 
 
     Args:
         migrations: all steps that this sidecar knows.
-        applied: checksums by number, from the database's `schema_migrations`.
-        where: the database, for messages; without a password.
+        applied: the checksum of each applied step, by number.
+        where: a name of the database, for messages, without a password.
 
     Raises:
         DatabaseProblem: the database is newer than this sidecar, or was created by other steps.
     """
     newest, known = max(applied, default=0), len(migrations)
-    # Refused: an older sidecar could write rows that the newer schema does not allow, or misread its rows.
+    # A newer schema is refused: an older sidecar could misread its rows, or write rows that the schema does not allow.
     if newest > known:
         raise DatabaseProblem(
             f"{where} has schema version {newest}, and this sidecar knows {known}: "
@@ -82,7 +86,7 @@ def pending(migrations: Sequence[Migration], applied: Mapping[int, str], where: 
     if sorted(applied) != list(range(1, newest + 1)):
         raise DatabaseProblem(f"{where} lacks schema steps between those it has: restore a backup")
     for migration in migrations[:newest]:
-        # A step with another content under the same number: what the tables look like is unknown.
+        # If the database was created by another version of the step, the form of its tables is not known.
         if applied[migration.number] != migration.checksum:
             raise DatabaseProblem(
                 f"{where} was made by another version of schema step {migration}: start the sidecar that made it"

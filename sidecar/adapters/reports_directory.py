@@ -1,8 +1,8 @@
-"""Writes reports as files below a directory of the operator, safe against links that other programs create there.
+"""Writes the reports of sub-agents as files below the directory `workspace.directory`, and never outside of it.
 
-Every part of a path is opened relative to its parent directory without following links, so that no concurrent change
-can lead outside. A file is written under a temporary name and then renamed: a link in its place is replaced, never
-followed, and a report becomes visible only when it is complete.
+Other programs may create symbolic links in this directory at any time. Each part of a path is therefore opened relative
+to its parent directory, without following links. A report is written under a temporary name and renamed at the end.
+This replaces a link of the same name, and no program sees an incomplete report.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ class ReportsDirectoryUnusable(Exception):
 
 
 class ReportsDirectory:
-    """One existing directory. Files get mode 0600, folders 0700."""
+    """Writes files below one existing directory. Files get mode 0600, folders 0700."""
 
     def __init__(self, directory: Path) -> None:
-        """Check the directory.
+        """Check that the directory exists and is writable.
 
         Raises:
-            ReportsDirectoryUnusable: the message has the cause.
+            ReportsDirectoryUnusable: it is not; the message has the cause.
         """
         self._directory = directory
         try:
@@ -40,7 +40,11 @@ class ReportsDirectory:
             raise ReportsDirectoryUnusable(f"{directory} may not be written to by this user")
 
     async def write(self, path: tuple[str, ...], text: str) -> None:
-        """Write a file, in a thread; see `ReportFiles`.
+        """Write a file, in a thread. Implements `ReportFiles`.
+
+        Args:
+            path: the names of the folders, which are created if absent, and of the file.
+            text: the content.
 
         Raises:
             ValueError: a part of the path is not a plain name.
@@ -52,7 +56,7 @@ class ReportsDirectory:
         if not path or any(part in {"", ".", ".."} or "/" in part or "\0" in part for part in path):
             raise ValueError("a part of the path is no plain name")
         *folders, name = path
-        # The configured directory itself may be a link, because the operator made it. Below it, links are refused.
+        # The configured directory itself may be a link, because the operator chose it. Below it, links are refused.
         here = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for folder in folders:
@@ -65,12 +69,15 @@ class ReportsDirectory:
 
 
 def _entered(here: int, folder: str) -> int:
+    """Open a folder inside the open folder `here`, and create it if absent. Return its file descriptor."""
     with suppress(FileExistsError):
         os.mkdir(folder, 0o700, dir_fd=here)
     return os.open(folder, FOLDER, dir_fd=here)
 
 
 def _replace(here: int, name: str, content: bytes) -> None:
+    """Write a file in the open folder `here`; replaces a file or link of this name, but not a directory."""
+    # A random name, so that no other program can create a link of that name beforehand.
     temporary = f".{os.urandom(8).hex()}{TEMPORARY}"
     file = os.open(temporary, NEW_FILE, 0o600, dir_fd=here)
     try:

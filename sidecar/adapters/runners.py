@@ -1,7 +1,7 @@
-"""Selects the runner of a sub-agent and the connector of a tool among the loaded plugins, and creates them.
+"""Selects the runner of each sub-agent and the connector of each tool among the loaded plugins, and creates them.
 
-An object is created at its first use, one per (runner, target, gateway) and one per connector, and kept until the end:
-a circuit breaker and a connection pool work only while their target remains the same object.
+A runner is created at the first call for its target, a connector at the first call of a tool or by `prepare`. All are
+kept until the sidecar stops, so that calls share the connections.
 """
 
 import asyncio
@@ -35,19 +35,22 @@ if TYPE_CHECKING:
     from sidecar.policy.targets import HostGroups
 
 CloseOne = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
-"""Closes a plugin's object within a time limit, and raises nothing."""
+"""Calls the `close` of a plugin's object within a time limit. Raises nothing."""
 CHOICES_KEPT: Final = 1024
-"""The most cards whose runner is cached; cards change with the definitions."""
+"""Maximum number of cards whose runner is cached. Each version of the definitions may have new cards."""
 
 
 class TargetMap(Struct, frozen=True):
-    """The addresses of hosts in the settings. A slot's entry overrides its card, which overrides a vertical's entry."""
+    """The addresses of runner hosts in the settings, by slot and by vertical.
+
+    A slot's entry overrides the target in the card, which overrides a vertical's entry.
+    """
 
     slots: Mapping[str, str] = field(default_factory=dict)
     verticals: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, card: Card) -> str | None:
-        """Return the target of a card; None: the runner's default."""
+        """Return the address of the runner host of a card; None: the runner's default."""
         definition = card.definition
         return self.slots.get(definition.slot) or definition.runner.target or self.verticals.get(definition.vertical)
 
@@ -68,7 +71,16 @@ class GatewayAddresses(Struct, frozen=True):
     of_groups: Mapping[str, str] = field(default_factory=dict)
 
     def for_host_of(self, card: Card, target: str, *, over_tls: bool) -> str:
-        """Return the address for the host of a card. Hosts on Unix sockets, and on loopback without TLS, are local."""
+        """Return the address at which the runner host of a card reaches the tool gateway.
+
+        A host at a Unix socket, or at a loopback address without TLS, counts as local. All others get the remote
+        address, if there is one.
+
+        Args:
+            card: the card of a sub-agent.
+            target: the address of its runner host.
+            over_tls: whether the sidecar connects to the host with TLS.
+        """
         definition = card.definition
         group = "" if self.groups is None else self.groups.of(definition.slot, definition.vertical)
         local = self.of_groups.get(group, self.local)
@@ -81,14 +93,14 @@ class GatewayAddresses(Struct, frozen=True):
 
 
 class ChosenRunners:
-    """Implements the interface `Runners`.
+    """Returns the runner of each sub-agent; implements `Runners`.
 
     Args:
         policy: selects runners by vertical.
-        settings: of each runner, by its name.
-        targets: addresses of hosts.
-        gateways: addresses of the tool gateway for hosts.
-        making: makes runners.
+        settings: the settings of each runner, by its name.
+        targets: addresses of runner hosts.
+        gateways: addresses of the tool gateway for runner hosts.
+        making: creates runners.
     """
 
     def __init__(
@@ -108,7 +120,7 @@ class ChosenRunners:
         self._chosen: dict[Digest, Runner] = {}
 
     def runner_for(self, card: Card) -> Runner:
-        """Return the runner of a card; if it cannot be created, a runner whose every attempt fails (axis 1)."""
+        """Return the runner of a card. If it cannot be created, return a runner whose attempts all fail."""
         known = self._chosen.get(card.digest)
         return self._choose(card) if known is None else known
 
@@ -132,7 +144,7 @@ class ChosenRunners:
 
     def _runner(self, spec: RunnerSpec, card: Card, target: str | None) -> Runner:
         settings = self._settings.get(spec.name, {})
-        # Without any address the runner itself refuses, with a better message; until then it counts as local.
+        # Without any address the host counts as local. The runner then refuses it, with a better message.
         at = target or str(settings.get("target") or "unix:")
         gateway = self._gateways.for_host_of(card, at, over_tls="ca_file" in settings)
         key = (spec.name, target, gateway)
@@ -153,12 +165,12 @@ def exchanging_connectors(policy: PolicyMap, settings: Mapping[str, Mapping[str,
 
 
 class ChosenConnectors:
-    """Implements the interface `Connectors`.
+    """Returns the connector of each tool; implements `Connectors`.
 
     Args:
         policy: selects connectors by vertical.
-        settings: of each connector, by its name.
-        making: makes connectors.
+        settings: the settings of each connector, by its name.
+        making: creates connectors.
     """
 
     def __init__(
@@ -173,7 +185,7 @@ class ChosenConnectors:
         self._made: dict[str, Connector] = {}
 
     def connector_for(self, card: Card, tool_id: str) -> Connector:
-        """Return the connector of a tool; if it cannot be created, one whose service is unavailable."""
+        """Return the connector of a tool. If it cannot be created, return one that refuses all calls as unavailable."""
         named = next((tool.connector for tool in card.tools if tool.id == tool_id), None)
         try:
             spec = self._policy.connector(card.definition.vertical, named, f"tools.{tool_id}.connector")
@@ -182,19 +194,20 @@ class ChosenConnectors:
             return BrokenConnector(Fault(named or "", remedy=problem.remedy))
 
     async def prepare(self, cards: Iterable[Card]) -> None:
-        """Create the connectors of sub-agents' tools now, so that no call has to wait for it."""
+        """Create the connectors of all data-backed tools of the cards, so that no call has to wait for that."""
         needed = [(card, tool) for card in cards for tool in card.tools if tool.is_data_backed]
         for card, tool in needed:
             with suppress(PluginProblem):  # the first call that needs the connector gets the error
                 spec = self._policy.connector(card.definition.vertical, tool.connector, f"tools.{tool.id}.connector")
                 if spec.name not in self._made:
-                    if self._policy.host.is_own(spec):  # others have threads of their own
+                    # Only built-in connectors: the factory of an installed one runs in a thread of its own.
+                    if self._policy.host.is_own(spec):
                         await self._warmed_up(spec)
                     self._connector(spec)
 
     async def _warmed_up(self, spec: ConnectorSpec) -> None:
         if spec.warm_up is not None:
-            with suppress(Exception):  # the factory will run into the same problem and report it
+            with suppress(Exception):  # the factory raises the same error, which is reported then
                 section = self._settings.get(spec.name, {})
                 own = {name: section[name] for name in section if name != PLUGIN}
                 # In a thread: it imports libraries, which blocks for hundreds of milliseconds.
@@ -215,8 +228,9 @@ class ChosenConnectors:
 
 
 class BrokenRunner:
-    """Replaces a runner that cannot be created. Calls to its sub-agents fail; all others are unaffected."""
+    """Takes the place of a runner that cannot be created. Only the calls of its sub-agents fail."""
 
+    # `run` must be an asynchronous generator, so it needs a `yield`; this is the empty sequence that it yields.
     _nothing: tuple[RunnerEvent, ...] = ()
 
     def __init__(self, target: str, problem: str, fault: Fault) -> None:
@@ -240,7 +254,7 @@ class BrokenRunner:
 
 
 class BrokenConnector:
-    """Replaces a connector that cannot be created. Calls of its tools fail."""
+    """Takes the place of a connector that cannot be created. Only the calls of its tools fail."""
 
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
@@ -254,5 +268,6 @@ class BrokenConnector:
 
 
 def _contained(warm_up: Callable[[Mapping[str, Any]], object], settings: Mapping[str, Any]) -> None:
-    with suppress(BaseException):  # boundary to a plugin: SystemExit in a thread would reach the event loop
+    # `BaseException`: a `SystemExit` in the thread would be raised in the event loop, and would end the process.
+    with suppress(BaseException):
         warm_up(settings)

@@ -1,10 +1,10 @@
-"""Creates the gate clients and lifecycle policies that the settings select, and protects the process from each.
+"""Creates the gate clients and lifecycle policies that the settings select, and protects the process from their faults.
 
-A gate is an external check before a step of a rollout; a policy can deny a step. If one of them cannot be created, or
-hangs, the steps of the verticals that selected it are not taken, with the reason. Everything else continues.
+A gate is an external check before a step of a rollout; a policy can deny a step. If one of them cannot be created or
+hangs, the steps that need it are refused with the reason. Other steps, and all turns, continue.
 
-A policy is ordinary code that may loop forever; on the event loop it would stop every turn of the process. It therefore
-runs in a thread. A thread that does not return is abandoned, and its policy denies until the thread returns.
+A policy is code that may loop forever. On the event loop it would stop every turn of the process, so it runs in a
+thread. A thread that does not return in time is abandoned. Its policy denies every step until the thread returns.
 """
 
 import asyncio
@@ -30,12 +30,14 @@ from sidecar.policy.selection import ANY_GATE, PolicyMap, VerticalPlugins
 from sidecar.policy.specs import GateClientSpec, LifecyclePolicySpec
 
 MOST_LEFT: Final = 8
-"""The most abandoned questions that may still run in a client; beyond that it is not called until one has ended."""
+"""Maximum number of abandoned calls of one client that still run. At this number it is not called again until one of
+them has ended, so that a client that hangs does not accumulate tasks."""
 CLOSE_SECONDS: Final = 2.0
+"""The time limit for closing a client."""
 
 
 class BrokenGate:
-    """Replaces a gate client that could not be created: its gates let no step pass.
+    """Takes the place of a gate client that could not be created. No step passes its gates.
 
     Args:
         problem: the cause, for operators.
@@ -53,11 +55,11 @@ class BrokenGate:
 
 
 class GuardedGate:
-    """Calls a client so that the call can be abandoned.
+    """Calls a gate client so that the caller can abandon the call, even if the client ignores cancellation.
 
     Args:
-        name: of the client, for operators.
-        client: closed together with this object.
+        name: the name of the client, for operators.
+        client: the client, which is closed together with this object.
     """
 
     def __init__(self, name: str, client: GateClient) -> None:
@@ -66,38 +68,40 @@ class GuardedGate:
         self._left: list[asyncio.Task[GateAnswer]] = []
 
     async def ask(self, question: GateQuestion) -> GateAnswer:
-        """Ask; if cancelled, cancel the client's work and do not wait for it.
+        """Ask the gate. If this call is cancelled, cancel the client's call, too, but do not wait for its end.
 
         Raises:
-            GateUnavailable: too many abandoned questions still run, or the client has abandoned this one itself.
+            GateUnavailable: too many abandoned calls still run, or the client ended this call by a cancellation.
         """
-        # Here and not in a callback: a client without questions needs no count.
+        # Calls that have ended are removed only when the next question needs their number.
         self._left = [task for task in self._left if not task.done()]
         if len(self._left) >= MOST_LEFT:
             raise GateUnavailable(f"gate client {self._name} does not come back from {MOST_LEFT} earlier questions")
         task = asyncio.get_running_loop().create_task(self._asked(question))
         try:
+            # `wait` and not `await task`: the latter would cancel the task and then wait until it obeys.
             await asyncio.wait((task,))
         finally:
             if not task.done():
                 task.cancel()
-                task.add_done_callback(_heard)
+                task.add_done_callback(_retrieve_exception)
                 self._left.append(task)
         if task.cancelled():
             raise GateUnavailable(f"gate client {self._name} gave the question up by itself")
         return task.result()
 
     async def close(self) -> None:
-        """Close the client, within a time limit; errors are ignored."""
+        """Close the client within `CLOSE_SECONDS`. Its errors are ignored."""
         task = asyncio.get_running_loop().create_task(self._closed())
         await asyncio.wait((task,), timeout=CLOSE_SECONDS)
         task.cancel()
-        task.add_done_callback(_heard)
+        task.add_done_callback(_retrieve_exception)
 
     async def _asked(self, question: GateQuestion) -> GateAnswer:
         try:
             return await self._client.ask(question)
-        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # in a task, each would end the process
+        # asyncio passes these exceptions of a task on to the event loop, which would end the process.
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             raise GateUnavailable(f"gate client {self._name} raised {type(error).__name__}") from None
 
     async def _closed(self) -> None:
@@ -107,18 +111,18 @@ class GuardedGate:
             return
 
 
-def _heard(task: "asyncio.Task[GateAnswer] | asyncio.Task[None]") -> None:
-    """Retrieve the exception of an abandoned task, so that the event loop does not report it."""
+def _retrieve_exception(task: "asyncio.Task[GateAnswer] | asyncio.Task[None]") -> None:
+    """Retrieve the exception of an abandoned task. Otherwise asyncio logs that it was never retrieved."""
     if not task.cancelled():
         task.exception()
 
 
 DEADLINE: Final = timedelta(seconds=1)
-"""The time limit for an answer of a policy. A policy computes on facts that it gets, so it answers in milliseconds."""
+"""The time limit for an answer of a policy. A policy only computes with its arguments, which takes milliseconds."""
 
 
 class BrokenPolicy:
-    """Replaces a policy that could not be created: every step of its verticals is denied.
+    """Takes the place of a policy that could not be created. It denies every step of the verticals that selected it.
 
     Args:
         problem: the cause, for operators.
@@ -128,15 +132,15 @@ class BrokenPolicy:
         self._problem = problem
 
     def check(self, facts: StepFacts) -> PolicyAnswer:
-        """Deny."""
+        """Deny the step, with the cause."""
         return PolicyAnswer(f"the policy could not be made, so {facts.step} is denied: {self._problem}")
 
 
 class PolicyThreads:
-    """Calls policies in threads, at most one thread for each policy.
+    """Calls each policy in a thread, with at most one thread for each policy at a time.
 
     Args:
-        deadline: of one answer.
+        deadline: the time limit of one answer, including the wait for an earlier call of the same policy.
     """
 
     def __init__(self, deadline: timedelta = DEADLINE) -> None:
@@ -144,14 +148,13 @@ class PolicyThreads:
         self._turns: dict[int, tuple[LifecyclePolicy, asyncio.Lock]] = {}
 
     async def ask(self, policy: LifecyclePolicy, facts: StepFacts) -> object:
-        """Return the policy's answer unchecked; raise its exception.
+        """Return the result of `policy.check`, which may be any object. An exception of the policy is raised.
 
         Raises:
-            TimeoutError: it does not answer, or has not returned from an earlier question.
+            TimeoutError: the policy does not answer in time, or has not returned from an earlier call.
         """
-        _, turn = self._turns.setdefault(
-            id(policy), (policy, asyncio.Lock())
-        )  # kept alive, so that its id stays unique
+        # By id, because a policy need not be hashable. The reference in the value keeps the id from being used again.
+        _, turn = self._turns.setdefault(id(policy), (policy, asyncio.Lock()))
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[object] = loop.create_future()
 
@@ -170,6 +173,8 @@ class PolicyThreads:
             try:
                 answer = policy.check(facts)
             except BaseException as error:  # noqa: BLE001  boundary to a plugin, and the end of a thread
+                # A future cannot hold `StopIteration`, and e.g. `SystemExit` would end the process. Such an exception
+                # becomes the answer, which no caller accepts.
                 failure = error if isinstance(error, Exception) and not isinstance(error, StopIteration) else None
                 answer = None if failure else error
             with contextlib.suppress(RuntimeError):  # the loop is closed: the process did not wait for this call
@@ -186,19 +191,19 @@ class PolicyThreads:
 
 
 Sections = Mapping[str, Mapping[str, Any]]
-"""Settings by plugin name."""
+"""The settings of each plugin or instance, by its name."""
 OnProblem = Callable[[str, str], None]
-"""Receives objects that could not be created: the kind of anomaly, and the details."""
+"""Receives a problem of a plugin that could not be created: the kind of anomaly, and the details."""
 
 
 class ChosenGates:
-    """The gate clients in use. A vertical with its own settings has its own clients.
+    """The gate clients in use. A vertical with its own selection has its own clients.
 
     Args:
-        policy: the plugins of each vertical.
-        sections: `[gates]`.
+        policy: the selected plugins of each vertical.
+        sections: the section `[gates]`.
         on_problem: receives each client that could not be created.
-        making: makes them.
+        making: creates the clients.
     """
 
     def __init__(self, policy: PolicyMap, sections: Sections, on_problem: OnProblem, making: Making = IN_PLACE) -> None:
@@ -206,11 +211,11 @@ class ChosenGates:
         self._on_problem = on_problem
         self._making = making
         self._all: list[GateClient] = []
-        self._default = self._made_for(policy.default)
-        self._verticals = {vertical: self._made_for(plugins) for vertical, plugins in policy.verticals.items()}
+        self._default = self._clients_of(policy.default)
+        self._verticals = {vertical: self._clients_of(plugins) for vertical, plugins in policy.verticals.items()}
 
     def client_for(self, vertical: Vertical, gate: str) -> GateClient | None:
-        """Return the client of a gate; None: there is none."""
+        """Return the client of a gate for a vertical; None: the settings select none."""
         gates = self._verticals.get(vertical, self._default)
         return gates.get(gate) or gates.get(ANY_GATE)
 
@@ -218,12 +223,13 @@ class ChosenGates:
         """Close all clients, concurrently."""
         await asyncio.gather(*(client.close() for client in self._all))
 
-    def _made_for(self, plugins: VerticalPlugins) -> Mapping[str, GateClient]:
-        by_name = {spec.name: self._made(spec) for spec in plugins.gates.values()}
+    def _clients_of(self, plugins: VerticalPlugins) -> Mapping[str, GateClient]:
+        # One client for each name: several gates may name the same one.
+        by_name = {spec.name: self._create(spec) for spec in plugins.gates.values()}
         self._all.extend(by_name.values())
         return {gate: by_name[spec.name] for gate, spec in plugins.gates.items()}
 
-    def _made(self, spec: GateClientSpec) -> GateClient:
+    def _create(self, spec: GateClientSpec) -> GateClient:
         try:
             section = self._sections.get(spec.name, {})
             return GuardedGate(spec.name, self._making.made(spec, lambda: make_gate_client(spec, section)))
@@ -233,30 +239,30 @@ class ChosenGates:
 
 
 class ChosenPolicies:
-    """The lifecycle policies in use. A vertical with its own settings has its own policies.
+    """The lifecycle policies in use. A vertical with its own selection has its own policies.
 
     Args:
-        policy: the plugins of each vertical.
-        sections: `[lifecycle]`.
+        policy: the selected plugins of each vertical.
+        sections: the section `[lifecycle]`.
         on_problem: receives each policy that could not be created.
-        making: makes them.
+        making: creates the policies.
     """
 
     def __init__(self, policy: PolicyMap, sections: Sections, on_problem: OnProblem, making: Making = IN_PLACE) -> None:
         self._sections = sections
         self._on_problem = on_problem
         self._making = making
-        self._default = self._made_for(policy.default)
-        self._verticals = {vertical: self._made_for(plugins) for vertical, plugins in policy.verticals.items()}
+        self._default = self._policies_of(policy.default)
+        self._verticals = {vertical: self._policies_of(plugins) for vertical, plugins in policy.verticals.items()}
 
     def of_vertical(self, vertical: Vertical) -> Sequence[tuple[str, LifecyclePolicy]]:
-        """Return the named policies of a vertical, in order, without the platform's."""
+        """Return name and policy of each policy that a vertical selects, in order, without the policy `platform`."""
         return self._verticals.get(vertical, self._default)
 
-    def _made_for(self, plugins: VerticalPlugins) -> Sequence[tuple[str, LifecyclePolicy]]:
-        return tuple((spec.name, self._made(spec)) for spec in plugins.lifecycle)
+    def _policies_of(self, plugins: VerticalPlugins) -> Sequence[tuple[str, LifecyclePolicy]]:
+        return tuple((spec.name, self._create(spec)) for spec in plugins.lifecycle)
 
-    def _made(self, spec: LifecyclePolicySpec) -> LifecyclePolicy:
+    def _create(self, spec: LifecyclePolicySpec) -> LifecyclePolicy:
         try:
             section = self._sections.get(spec.name, {})
             return self._making.made(spec, lambda: make_lifecycle_policy(spec, section))

@@ -1,8 +1,8 @@
-"""An event loop with virtual time: it jumps to the next timer, and a seed decides the order of callbacks.
+"""An asyncio event loop with virtual time: a wait takes no real time, and a seed decides the order of callbacks.
 
-Replays of recorded turns and simulations use it. The same seed always gives the same run, whatever the machine is.
-Callbacks that one step has scheduled keep their order, as asyncio guarantees. Callbacks of different steps may overtake
-each other, as they do if sockets and other tasks come in between.
+Replays of recorded turns and simulations use it. The same seed gives the same run on each machine. A *step* is the
+execution of one callback. Callbacks that one step has scheduled keep their order, as asyncio guarantees. Callbacks of
+different steps may overtake each other, as they do in a real loop with sockets.
 """
 
 import asyncio
@@ -18,22 +18,22 @@ Given = TypeVarTuple("Given")
 
 
 class Deadlock(Exception):
-    """No event is left, and the work is not complete."""
+    """No callback and no timer is left, but the work is not complete."""
 
 
 class Runaway(Exception):
-    """Far more steps ran than a schedule could need."""
+    """More steps ran than permitted, so the work probably loops forever."""
 
 
 class Chooser(Protocol):
-    """Chooses among ready handles; `random.Random` is one."""
+    """Returns the random numbers by which the loop chooses the next callback, e.g. `random.Random`."""
 
     def random(self) -> float:
         """Return a number from 0 up to, but not including, 1."""
 
 
 class InOrder:
-    """Runs tasks in the order in which they became ready."""
+    """A `Chooser` that always chooses the callback that became ready first."""
 
     def random(self) -> float:
         """Return 0."""
@@ -41,32 +41,32 @@ class InOrder:
 
 
 class Trace:
-    """A digest of the schedule, with readable lines on request."""
+    """A digest of all steps of a run, by which two runs can be compared; on request also a readable list of them."""
 
     def __init__(self, *, readable: bool = False) -> None:
         self._hash = sha256()
         self.lines: list[str] | None = [] if readable else None
 
     def add(self, time: float, what: str) -> None:
-        """Record one event."""
-        # Rounded: the last digits of a sum of floats are no part of the schedule.
+        """Record that `what` happened at `time`, in virtual seconds."""
+        # Rounded, because the last digits of a sum of floats depend on the order of the additions.
         line = f"{time:.6f} {what}"
         self._hash.update(line.encode())
         if self.lines is not None:
             self.lines.append(line)
 
     def digest(self) -> str:
-        """Return 16 hex digits over everything so far."""
+        """Return the first 16 hexadecimal digits of the hash over all steps so far."""
         return self._hash.hexdigest()[:16]
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """The event loop. Times are seconds since its start.
+    """The event loop. Its times are seconds since its start.
 
     Args:
-        chance: chooses the next of the ready handles.
+        chance: chooses the next of the ready callbacks.
         trace: receives each step.
-        most_steps: after more steps it raises `Runaway`.
+        most_steps: maximum number of steps, after which the loop raises `Runaway`.
     """
 
     def __init__(self, chance: Chooser, trace: Trace, most_steps: int = 300_000) -> None:
@@ -76,7 +76,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._trace = trace
         self._most_steps = most_steps
         self._now = 0.0
+        # Ready callbacks, each with its origin: the number of the step that scheduled it.
         self._queue: list[tuple[int, asyncio.Handle]] = []
+        # A heap of (time, serial number, timer).
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._origin = 0
         self._serial = 0
@@ -105,7 +107,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def run_in_executor(self, executor: Any, func: Callable[[*Given], Result], *args: *Given) -> asyncio.Future[Result]:
-        """Refuse threads."""
+        """Refuse, because the order of threads is not reproducible."""
         raise RuntimeError("a thread cannot be simulated")
 
     def call_at(
@@ -115,7 +117,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: *Given,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Schedule a callback at a time."""
+        """Schedule a callback at a virtual time."""
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         self._serial += 1
         # The serial number decides between equal times, so that handles are never compared.
@@ -133,12 +135,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return [task.get_name() for task in self.tasks if not task.done()]
 
     def _run_once(self) -> None:
-        """Do one step; called by `run_forever`."""
+        """Execute one step. `run_forever` of asyncio calls this method in a loop."""
         self._ripen()
         if not self._queue:
             if not self._timers:
                 raise Deadlock(f"nothing can happen any more; these wait: {', '.join(self.pending())}")
-            # Time jumps only when nothing is ready: waiting takes no real time.
+            # Time jumps to the next timer only when no callback is ready.
             self._now = max(self._now, self._timers[0][0])
             self._ripen()
             if not self._queue:
@@ -149,13 +151,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.steps += 1
         if self.steps > self._most_steps:
             raise Runaway(f"more than {self._most_steps} steps; these run: {', '.join(self.pending())}")
-        # Everything that this callback schedules belongs to this step, and keeps its order.
+        # All callbacks that this one schedules get this origin, and so keep their order.
         self._origin = self.steps
-        self._trace.add(self._now, _named(handle))
-        handle._run()  # noqa: SLF001  a loop is what runs handles; asyncio's own loop does the same
+        self._trace.add(self._now, _name_of(handle))
+        handle._run()  # noqa: SLF001  asyncio's own loop does the same
 
     def _ripen(self) -> None:
-        """Move due timers to the ready ones, each with a separate origin."""
+        """Move due timers to the ready callbacks, each with an origin of its own: timers may overtake each other."""
         while self._timers and (self._timers[0][0] <= self._now or self._timers[0][2].cancelled()):
             _, serial, timer = heapq.heappop(self._timers)
             if not timer.cancelled():
@@ -163,17 +165,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 self._queue.append((-serial, timer))
 
     def _next(self) -> asyncio.Handle:
-        """Take a ready handle by chance, but none before an older one of the same origin."""
+        """Remove and return a ready callback by chance, but never before an older one of the same origin."""
         queue = self._queue
         if len(queue) == 1:
             return queue.pop()[1]
         origin = queue[int(self._chance.random() * len(queue))][0]
-        # The oldest of the same origin, because asyncio guarantees the order of callbacks that one step has scheduled.
+        # Of the chosen origin the oldest: asyncio guarantees the order of the callbacks that one step has scheduled.
         place = next(place for place, (each, _) in enumerate(queue) if each == origin)
         return queue.pop(place)[1]
 
 
-def _named(handle: asyncio.Handle) -> str:
+def _name_of(handle: asyncio.Handle) -> str:
+    """Return the name of the task that a callback continues, or of the callback, for the trace."""
     callback: Any = getattr(handle, "_callback", None)
     owner = getattr(callback, "__self__", None)
     if isinstance(owner, asyncio.Task):
@@ -182,7 +185,7 @@ def _named(handle: asyncio.Handle) -> str:
 
 
 def simulate(loop: VirtualLoop, work: Coroutine[Any, Any, Result]) -> Result:
-    """Run `work` on the loop to its end and close the loop."""
+    """Run `work` on the loop until it ends, close the loop, and return the result. Raises `Deadlock`, `Runaway`."""
     try:
         return loop.run_until_complete(work)
     finally:

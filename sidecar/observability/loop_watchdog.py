@@ -23,7 +23,10 @@ PATIENCE: Final = 0.25
 
 
 class LoopObserver(Protocol):
-    """Receives reports about the loop. Its methods must not raise."""
+    """Receives reports about the event loop. Its methods must not raise.
+
+    A `Holder` names what blocks the loop: the code that its thread runs, and the plugin that the code belongs to.
+    """
 
     def answered(self, seconds: float) -> None:
         """Receive the time that the loop took for an answer. Called in the loop."""
@@ -60,7 +63,7 @@ class LoopWatchdog:
         self._every = every
         self._patience = patience
         # The thread whose stack is read later; hence this object must be created in the loop's thread.
-        self._of_loop = get_ident()
+        self._loop_thread = get_ident()
         self._stopped = Event()
         self._thread = Thread(target=self._run, name="loop-watchdog", daemon=True)
 
@@ -76,6 +79,7 @@ class LoopWatchdog:
             self._thread.join()
 
     def _run(self) -> None:
+        """Send requests to the loop until the watchdog is stopped or the loop is closed. Runs in the thread."""
         while not self._stopped.wait(self._every):
             asked, answer = time.monotonic(), Event()
             # The loop is closed: there is nothing left to watch.
@@ -91,7 +95,7 @@ class LoopWatchdog:
 
     def _hold_up(self, asked: float, answer: Event) -> None:
         """Report a hold-up, wait for its end, and report that."""
-        holder = holder_of(sys._current_frames().get(self._of_loop), self._plugins)  # noqa: SLF001  the documented way
+        holder = holder_of(sys._current_frames().get(self._loop_thread), self._plugins)  # noqa: SLF001  the documented way
         if answer.is_set():
             return  # the call ended before the stack was read; the stack would show, and blame, later code
         # Before the wait for the end: a call that never ends must be reported, too.

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from sidecar.operations.ports import Spawner
 
+# What a `FirstResult` is settled with: usually the way in which something ended.
 How = TypeVar("How")
 Result = TypeVar("Result")
 
@@ -58,6 +59,7 @@ class FirstResult(Generic[How]):
             await waiter
         # Read from the attribute and not from the future: the waiter wakes in a later pass of the event loop, and `how`
         # never changes once it is set.
+        # By way of `Any`, because mypy cannot know that `how` is set; `cast` would be one more call for each child.
         how: Any = self.how
         decided: How = how
         return decided
@@ -77,6 +79,7 @@ async def shield_until_done(spawner: Spawner, work: Coroutine[Any, Any, Result],
             result = await work
         except BaseException as error:
             if not future.done():
+                # A waiter gets an ordinary error: a `SystemExit` or a cancellation of the task is not the waiter's.
                 future.set_exception(error if isinstance(error, Exception) else RuntimeError("stopped"))
                 future.exception()  # marks the exception as retrieved: the waiter may be gone
             if not isinstance(error, Exception):

@@ -1,4 +1,4 @@
-"""What an audit sink is: somewhere that audit events of rollouts are handed to. Source: PF1-FR-10c."""
+"""The interface of an audit sink, the plugin that receives the audit events of rollouts. Source: PF1-FR-10c."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,11 +14,12 @@ class AuditEntry(msgspec.Struct, frozen=True):
     """One audit event for a sink.
 
     Attributes:
-        event_id: the same whenever the event is handed over again: a sink that must have each once goes by it.
-        number: of its row; later rows have greater ones.
+        event_id: id of the event. It is the same if the event is sent again, so a sink can drop duplicates by it.
+        number: position of the event among all events; later events have greater numbers.
+        body: the event as an object.
         effective_at: when a transition first took effect at a bind; None for every other event.
-        fields: the event as every sink writes it, `event` (its name) among them: what JSON can hold, no more. Set for
-            whatever a sink is handed.
+        fields: the event as JSON values, by name, including its name (`event`). All sinks write these fields. Never
+            empty in a call of `take`.
     """
 
     event_id: str
@@ -29,26 +30,26 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
 
 class SinkUnavailable(Exception):
-    """A sink has not taken a batch.
+    """A sink has not accepted a batch of events.
 
-    Its text is for operators: the log and `/readyz` show it, so it contains no secret. Of every other exception they
-    show the name only.
+    The log and `/readyz` show the text to operators, so it must contain no secret. Of any other exception they show
+    only the name of its class.
     """
 
 
 class AuditSink(Protocol):
-    """Takes audit events. They are on record before; a sink that is away costs delay and nothing else."""
+    """Receives audit events. The record already has them, so the outage of a sink only delays them."""
 
     async def take(self, entries: Sequence[AuditEntry]) -> None:
-        """Return when all of `entries` are taken for good: they are not handed over again once it has returned.
+        """Accept a batch of events. Return only when the sink has stored all of them durably.
 
         Args:
-            entries: 1 to 200, by number; never two calls at once.
+            entries: 1 to 200 events, by number. The next call begins after this call has ended.
 
-        Whatever is raised, and an end after the sidecar's deadline (10 s, by cancelling), means that none counts as
-        taken: all come again, in the same order. A batch that was taken comes again if the sidecar dies before it has
-        noted that.
+        After an exception, no event of the batch counts as accepted: all are sent again, in the same order. The sidecar
+        cancels a call after 10 s, with the same effect. An accepted batch is sent again if the sidecar dies before it
+        has recorded that the batch was accepted.
         """
 
     async def close(self) -> None:
-        """Give everything back. Called once, in any state; must end soon and raise nothing."""
+        """Release connections. Called once, in any state. Must end soon and raise nothing."""

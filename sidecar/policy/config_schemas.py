@@ -18,6 +18,7 @@ def compiled(schema: Mapping[str, Any]) -> "jsonschema_rs.Validator":
     """
     import jsonschema_rs  # noqa: PLC0415  most starts have no schema to compile
 
+    # The linear engine of patterns: with the default engine, a plugin's pattern could take exponential time.
     options = jsonschema_rs.RegexOptions()
     return jsonschema_rs.validator_for(to_plain(schema), mask=HIDDEN, offline=True, pattern_options=options)
 

@@ -1,6 +1,7 @@
-"""Finds the entry points of installed distributions from their metadata alone: no plugin code runs.
+"""Finds installed plugins by the metadata of their distributions, without importing any of their code.
 
-Source: reliability row 56: a distribution must not run code merely because it is installed.
+A distribution must not be able to run code in the sidecar merely because it is installed. `loading.py` imports only the
+entry points that `plugins.enabled` names.
 """
 
 import re
@@ -22,8 +23,8 @@ class PluginSelection(Struct, frozen=True):
     """Which installed plugins may run.
 
     Attributes:
-        enabled: each an entry point's name, a distribution's name (all its entry points), or
-            `distribution:entry-point`. Empty: built-ins only.
+        enabled: texts of three forms: the name of an entry point, the name of a distribution, which means all its
+            entry points, or `distribution:entry-point`. Empty: only built-in plugins.
     """
 
     enabled: tuple[str, ...] = ()
@@ -34,8 +35,9 @@ class PluginOffer:
     """One entry point of one distribution. Its module has not been imported.
 
     Attributes:
-        distribution: normalised name, e.g. `flags-unleash`.
-        target: the module or attribute it points to.
+        distribution: its normalised name, e.g. `flags-unleash`.
+        name: the name of the entry point.
+        target: the module or attribute to which the entry point refers.
     """
 
     distribution: str
@@ -56,7 +58,7 @@ class PluginOffer:
 
 
 def list_offers() -> tuple[PluginOffer, ...]:
-    """Return every entry point of the group, by distribution and name. Reads metadata files only."""
+    """Return every entry point of the group `sidecar.plugins`, sorted by distribution and name."""
     from importlib.metadata import entry_points  # noqa: PLC0415  only where a plugin is enabled
 
     offers = []
@@ -65,16 +67,16 @@ def list_offers() -> tuple[PluginOffer, ...]:
         name = _normalised(distribution.name) if distribution else "unknown"
         version = distribution.version if distribution else "unknown"
         offers.append(PluginOffer(name, version, found.name, found.value, found))
-    # The metadata come in the order of directory listings. Sorted, so that messages and `sidecar plugins list` are the
-    # same on each machine.
+    # Python returns them in the order of the directory listing. They are sorted so that messages and `sidecar plugins
+    # list` are the same on each machine.
     return tuple(sorted(offers, key=lambda offer: (offer.distribution, offer.name)))
 
 
 def select_offers(offers: Sequence[PluginOffer], selection: PluginSelection) -> tuple[PluginOffer, ...]:
-    """Return the offers that `selection` names, each once, in the order of `offers`.
+    """Return the offers that `selection` names, each once, in the order of `offers`, not of the setting.
 
     Raises:
-        PluginProblem: no distribution offers a name, or two offer the same entry point.
+        PluginProblem: a name matches no offer, or offers of several distributions.
     """
     chosen = {offer.label: offer for wanted in selection.enabled for offer in _named(offers, wanted)}
     return tuple(offer for offer in offers if offer.label in chosen)
@@ -92,8 +94,8 @@ def _named(offers: Sequence[PluginOffer], wanted: str) -> Sequence[PluginOffer]:
             where=f"plugins.enabled, entry point group {ENTRY_POINT_GROUP}",
             remedy=f"install it or take it out; {choices_for(wanted, {*known})}",
         )
-    # Both kinds of match count: running the wrong one of two distributions would run code that the operator did not
-    # choose.
+    # Refused if the name fits two distributions, as a distribution's or an entry point's name: the wrong choice would
+    # run code that the operator did not enable.
     owners = sorted({offer.distribution for offer in matches} | {offer.distribution for offer in by_distribution})
     if len(owners) > 1:
         raise PluginProblem(
@@ -105,5 +107,5 @@ def _named(offers: Sequence[PluginOffer], wanted: str) -> Sequence[PluginOffer]:
 
 
 def _normalised(name: str) -> str:
-    """Write a distribution's name as package indexes compare it."""
+    """Return a distribution's name in the form in which package indexes compare names (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()

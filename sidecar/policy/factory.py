@@ -1,6 +1,6 @@
-"""Creates the objects of plugins from their descriptors.
+"""Creates the objects of plugins, e.g. flag backends and connectors, from their descriptors.
 
-First the settings are checked against the descriptor's schema, then the factory is called. Whatever the factory raises
+First the settings are checked against the descriptor's schema, then the factory is called. Any exception of the factory
 becomes a `PluginProblem`.
 """
 
@@ -43,47 +43,51 @@ SECTION: Final[Mapping[PluginKind, str]] = {
     PluginKind.LIFECYCLE_POLICY: "lifecycle",
     PluginKind.AUDIT_SINK: "audit_sinks",
 }
-"""The settings of the flag backend `rewards`, an instance, are in `[flags.rewards]`."""
+"""The table of the settings file for each kind, e.g. `[flags.rewards]` for a flag backend named `rewards`."""
 
 
-HARMLESS: Final = frozenset({"$defs", "additionalProperties", "description", "properties", "required", "title", "type"})
-"""Keywords of JSON schema that accept an empty object; `required` only if its list is empty."""
+OPTIONAL_KEYWORDS: Final = frozenset(
+    {"$defs", "additionalProperties", "description", "properties", "required", "title", "type"}
+)
+"""Keywords of a JSON schema that accept an empty object; `required` only if its list is empty."""
 
 
 def make_flag_backend(spec: FlagBackendSpec, settings: Mapping[str, Any]) -> FlagBackend:
     """Create a flag backend. Raises `PluginProblem` if the settings or the factory are wrong."""
-    return _configured(spec, spec.factory, settings, "fetch", "changed", "close")
+    return _create_configured(spec, spec.factory, settings, "fetch", "changed", "close")
 
 
 def make_runner(spec: RunnerSpec, config: RunnerConfig) -> Runner:
     """Create a runner for one target. Raises `PluginProblem` if the settings or the factory are wrong."""
     checked = replace(config, settings=checked_settings(spec, config.settings))
-    return _made(spec, lambda: spec.factory(checked), ("run", "close"))
+    return _create(spec, lambda: spec.factory(checked), ("run", "close"))
 
 
 def make_connector(spec: ConnectorSpec, settings: Mapping[str, Any]) -> Connector:
     """Create a connector. Raises `PluginProblem` if the settings or the factory are wrong."""
-    return _configured(spec, spec.factory, settings, "enrich", "close")
+    return _create_configured(spec, spec.factory, settings, "enrich", "close")
 
 
 def make_episode_memory(spec: EpisodeMemorySpec, settings: Mapping[str, Any]) -> EpisodeMemory:
     """Create an episode memory. Raises `PluginProblem` if the settings or the factory are wrong."""
-    return _configured(spec, spec.factory, settings, "append", "read", "own_turns", "size", "write_summary", "close")
+    return _create_configured(
+        spec, spec.factory, settings, "append", "read", "own_turns", "size", "write_summary", "close"
+    )
 
 
 def make_gate_client(spec: GateClientSpec, settings: Mapping[str, Any]) -> GateClient:
     """Create a gate client. Raises `PluginProblem` if the settings or the factory are wrong."""
-    return _configured(spec, spec.factory, settings, "ask", "close")
+    return _create_configured(spec, spec.factory, settings, "ask", "close")
 
 
 def make_lifecycle_policy(spec: LifecyclePolicySpec, settings: Mapping[str, Any]) -> LifecyclePolicy:
     """Create a lifecycle policy. Raises `PluginProblem` if the settings or the factory are wrong."""
-    return _configured(spec, spec.factory, settings, "check")
+    return _create_configured(spec, spec.factory, settings, "check")
 
 
 def make_audit_sink(spec: AuditSinkSpec, settings: Mapping[str, Any]) -> AuditSink:
     """Create an audit sink. Raises `PluginProblem` if the settings or the factory are wrong."""
-    return _configured(spec, spec.factory, settings, "take", "close")
+    return _create_configured(spec, spec.factory, settings, "take", "close")
 
 
 def make_plugin(spec: PluginSpec, settings: Mapping[str, Any]) -> object:
@@ -98,7 +102,7 @@ def make_plugin(spec: PluginSpec, settings: Mapping[str, Any]) -> object:
 
 
 def needs_settings(spec: PluginSpec) -> bool:
-    """Return whether the plugin cannot be created without settings."""
+    """Return whether the plugin cannot be created without settings. Compiles the schema, which takes milliseconds."""
     return not compiled(spec.config_schema).is_valid({})
 
 
@@ -112,12 +116,11 @@ def checked_settings(spec: PluginSpec, settings: Mapping[str, Any]) -> dict[str,
     section = section_of(spec)
     copied: dict[str, Any] = to_plain(settings)
     copied.pop(PLUGIN, None)
-    # Most plugins of most starts take this way, and then `jsonschema_rs` is not imported, which takes longer than the
-    # check.
-    if not copied and _takes_nothing(spec.config_schema):
+    # Most plugins have no settings. `jsonschema_rs` then need not be imported, which takes longer than the check.
+    if not copied and _accepts_empty(spec.config_schema):
         return copied
-    # All at once, so that an operator corrects the section in one edit.
-    problems = [_sentence(section, error) for error in compiled(spec.config_schema).iter_errors(copied)]
+    # All problems at once, so that an operator corrects the section in one edit.
+    problems = [_problem_line(section, error) for error in compiled(spec.config_schema).iter_errors(copied)]
     if problems:
         known = sorted(_properties(spec))
         unknown = [name for name in copied if name not in known]
@@ -131,25 +134,25 @@ def checked_settings(spec: PluginSpec, settings: Mapping[str, Any]) -> dict[str,
 
 
 def section_of(spec: PluginSpec) -> str:
-    """Return the name of the settings section that configures this descriptor."""
+    """Return the name of the settings section of this descriptor, e.g. `flags.rewards`."""
     return f"{SECTION[spec.kind]}.{spec.name}"
 
 
-def _configured(
+def _create_configured(
     spec: PluginSpec, factory: Callable[[Mapping[str, Any]], Made], settings: Mapping[str, Any], *methods: str
 ) -> Made:
     checked = checked_settings(spec, settings)
-    return _made(spec, lambda: factory(checked), methods)
+    return _create(spec, lambda: factory(checked), methods)
 
 
-def _made(spec: PluginSpec, make: Callable[[], Made], methods: Sequence[str]) -> Made:
+def _create(spec: PluginSpec, make: Callable[[], Made], methods: Sequence[str]) -> Made:
     where = f"{spec.kind} `{spec.name}`, settings in [{section_of(spec)}]"
     made: Made = guarded(make, doing="making it", where=where, remedy="correct its settings, or choose another by name")
-    # Closed, because Python warns of a coroutine that is never awaited, in the middle of the message for the operator.
+    # Closed: otherwise Python's warning of a coroutine that was never awaited appears amid the operator's message.
     if inspect.iscoroutine(made):
         made.close()
         raise PluginProblem("its factory is async", where=where, remedy="make the factory a plain `def`")
-    # `getattr` runs plugin code too, if the class has properties or `__getattr__`.
+    # Guarded, because `getattr` also runs plugin code if the class has properties or `__getattr__`.
     missing = guarded(
         lambda: [name for name in methods if not callable(getattr(made, name, None))],
         doing="looking at what it made",
@@ -165,14 +168,14 @@ def _made(spec: PluginSpec, make: Callable[[], Made], methods: Sequence[str]) ->
     return made
 
 
-def _sentence(section: str, error: "jsonschema_rs.ValidationError") -> str:
+def _problem_line(section: str, error: "jsonschema_rs.ValidationError") -> str:
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
     return f"{section}{path}: {error.message}"
 
 
-def _takes_nothing(schema: Mapping[str, Any]) -> bool:
+def _accepts_empty(schema: Mapping[str, Any]) -> bool:
     """Return whether a schema surely accepts an empty object, without loading the library that compiles schemas."""
-    return schema.get("type") == "object" and not schema.get("required") and schema.keys() <= HARMLESS
+    return schema.get("type") == "object" and not schema.get("required") and schema.keys() <= OPTIONAL_KEYWORDS
 
 
 def _properties(spec: PluginSpec) -> Mapping[str, Any]:
@@ -191,49 +194,52 @@ _MAKERS: Final[Mapping[PluginKind, Callable[[Any, Mapping[str, Any]], object]]] 
 
 
 class Making(Protocol):
-    """Makes objects of plugins.
+    """How the sidecar creates the objects of plugins: in the caller's thread, or each in a thread of its own.
 
-    An implementation may return a stand-in that passes each call on to the object, e.g. to a thread of the plugin.
+    An implementation may return a stand-in, an object that forwards each call to the plugin's object in its thread. In
+    each method `make` is a function that creates the object: one of the `make_...` functions above.
     """
 
     def made(self, spec: PluginSpec, make: Callable[[], Made]) -> Made:
-        """Make an object that is neither a connector nor a runner, and wait for it; for the start of the sidecar.
+        """Create any other object than a connector or runner, and wait for it. For the start of the sidecar.
 
         Raises:
-            PluginProblem: the factory does not return, or `make` raised it.
+            PluginProblem: the factory does not return, or `make` raised this error.
         """
 
     def connector(self, spec: ConnectorSpec, make: Callable[[], Connector], *, needs_user_token: bool) -> Connector:
-        """Make a connector.
+        """Create a connector.
 
-        An error of `make` is raised. For an installed plugin an implementation may fail the connector's calls instead.
+        Raises what `make` raises. For an installed plugin an implementation may instead return a connector whose calls
+        fail.
         """
 
     def runner(self, spec: RunnerSpec, make: Callable[[], Runner], target: str) -> Runner:
-        """Make a runner.
+        """Create a runner.
 
-        An error of `make` is raised. For an installed plugin an implementation may fail the runner's attempts instead.
+        Raises what `make` raises. For an installed plugin an implementation may instead return a runner whose attempts
+        fail.
 
         Args:
-            spec: the descriptor.
-            make: makes the runner.
-            target: the stand-in's `Runner.target`.
+            spec: the descriptor of the runner.
+            make: creates the runner.
+            target: the value of `Runner.target` of the stand-in.
         """
 
 
 class InPlace:
-    """Makes objects in the caller's thread and returns them without a stand-in, e.g. for a command."""
+    """Creates objects in the caller's thread and returns them without a stand-in, e.g. for a command."""
 
     def made(self, spec: PluginSpec, make: Callable[[], Made]) -> Made:
-        """Make an object. Raises whatever `make` raises."""
+        """Create an object. Raises any exception of `make`."""
         return make()
 
     def connector(self, spec: ConnectorSpec, make: Callable[[], Connector], *, needs_user_token: bool) -> Connector:
-        """Make a connector. Raises whatever `make` raises."""
+        """Create a connector. Raises any exception of `make`."""
         return make()
 
     def runner(self, spec: RunnerSpec, make: Callable[[], Runner], target: str) -> Runner:
-        """Make a runner. Raises whatever `make` raises."""
+        """Create a runner. Raises any exception of `make`."""
         return make()
 
 

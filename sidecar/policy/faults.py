@@ -1,4 +1,7 @@
-"""Finds the operating system's error in an exception of a transport, for `Fault.errno`."""
+"""Finds the operating system's error, e.g. ECONNREFUSED, in an exception of a transport, for `Fault.errno`.
+
+Runners and connectors use it, so that an operator reads why a connection failed.
+"""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +22,9 @@ ERRNO_OF_TEXT: Final[Mapping[str, str]] = {
 }
 """The gRPC library reports the system's error only as text, at the end of a status message."""
 GRPC_ADDRESS: Final = re.compile(r"last error: [A-Z_]+: ([!-~]{1,256}): ")
+"""The address that gRPC tried last, as its message shows it."""
 MOST_CAUSES: Final = 16
+"""Causes of an exception that are searched. The limit matters for a plugin whose exceptions form a cycle."""
 
 
 def errno_of(error: BaseException) -> str:
@@ -36,13 +41,13 @@ def errno_of(error: BaseException) -> str:
 
 
 def grpc_fault(target: str, status: str, text: str, setting: str) -> Fault:
-    """Return the fault behind a gRPC status that gRPC itself, not the peer, created.
+    """Return the fault of a status that the local gRPC library created, e.g. because it could not connect.
 
     Args:
         target: the configured target.
-        status: the code of the status, such as `UNAVAILABLE`.
+        status: the code of the status, such as `UNAVAILABLE`; shown if the message contains no known error.
         text: the message of the gRPC library.
-        setting: the setting that contains the target.
+        setting: the name of the setting that contains the target, for the remedy.
     """
     errno = ERRNO_OF_TEXT.get(text.rpartition(": ")[2], "")
     address = GRPC_ADDRESS.search(text)

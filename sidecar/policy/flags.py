@@ -6,13 +6,16 @@ from sidecar.core.flag_states import FlagReport
 
 
 class FlagBackend(Protocol):
-    """Brings flag states; decisions never wait for it, they read the last report. Source: PF1-NFR-4b, TN-8."""
+    """Reports the states of flags. Decisions never wait for it; they read its last report (PF1-NFR-4b, TN-8)."""
 
     async def fetch(self) -> FlagReport:
-        """Return the present state, or raise: then the last report ages and goes stale after the configured time."""
+        """Return the present state of the flags.
+
+        After an exception the sidecar continues to use the last report, which becomes stale after a configured time.
+        """
 
     async def changed(self) -> None:
-        """Return when a fetch would give something new; may wait for ever. The sidecar also fetches on a timer."""
+        """Wait until a flag may have changed, perhaps for ever. The sidecar also fetches periodically."""
 
     async def close(self) -> None:
         """Release connections. Called once, at shutdown."""
@@ -23,9 +26,9 @@ class NamedFlagBackend(Protocol):
     """A flag backend that cannot list its flags; optional, beside `FlagBackend`."""
 
     def set_names(self, names: frozenset[str]) -> None:
-        """Take the names of all flags that the sidecar uses of this backend; called before each fetch.
+        """Store the names of all flags of this backend that the sidecar uses. Called before each fetch.
 
-        A report then names in `asked` what it answers about. Neither waits nor raises.
+        The next report lists in `FlagReport.asked` the names for which it has answers. Neither waits nor raises.
         """
         ...
 
@@ -35,18 +38,18 @@ class FlagWriter(Protocol):
     """Switches flags; optional, beside `FlagBackend`. Source: PF1-D-7, PF1-D-20."""
 
     async def switch(self, name: str, on: bool, by: str) -> None:
-        """Set a flag, creating it if need be; setting what is set changes nothing.
+        """Switch a flag, and create it if it does not exist. Has no effect if the flag already has this state.
 
         Args:
-            name: of the flag.
-            on: for all users, or for none.
-            by: who asked for it, for the backend's own record.
+            name: the name of the flag.
+            on: true: on for all users; false: off for all users.
+            by: the operator who requested it, for the backend's own log.
 
         Raises:
-            StoreUnavailable: the flag is not as asked; of a plugin, whatever else it raises counts as that.
+            StoreUnavailable: the flag was not switched. Any other exception of a plugin counts as this one.
         """
         ...
 
     def edit_for(self, name: str, on: bool) -> str:
-        """Say in one line what a person has to change; empty if `switch` does it. From memory."""
+        """Return one line that tells a person what to edit; empty if `switch` can do it. Does not wait."""
         ...

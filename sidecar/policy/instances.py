@@ -21,7 +21,7 @@ from sidecar.policy.problems import PluginProblem, choices_for
 from sidecar.policy.specs import PluginSpec
 
 Sections = Mapping[PluginKind, Mapping[str, Mapping[str, Any]]]
-"""The settings of instances, by kind and name of the instance, including the key `plugin`."""
+"""The settings of each instance, including the key `plugin`, by the kind of its plugin and its own name."""
 
 NAME_RULE: Final = "use 1 to 60 lower-case letters, digits, `-` or `_`, beginning with a letter or digit"
 
@@ -37,9 +37,10 @@ def with_instances(host: PluginHost, sections: Sections) -> PluginHost:
     for kind, by_name in sections.items():
         for name, section in by_name.items():
             instance = _instance(host, kind, name, section)
+            # Checked even if no setting selects the instance: otherwise the mistake would appear at a later start.
             checked_settings(instance.spec, section)
             instances[kind, name] = instance
-    # Checked above without creating any object: a wrong section stops the start even if nothing selects it.
+    # The original host if there is no section: its mapping need not be copied.
     return replace(host, registered=MappingProxyType({**host.registered, **instances})) if instances else host
 
 
@@ -49,8 +50,8 @@ def instances_of(
     """Yield the descriptor and the settings of each instance of one plugin.
 
     Args:
-        spec: of the plugin.
-        by_name: the sections of its kind.
+        spec: the descriptor of the plugin.
+        by_name: the settings sections of all instances of the same kind, by name.
 
     Raises:
         PluginProblem: a section that is named like the plugin lacks the key `plugin`.
@@ -75,8 +76,7 @@ def _instance(host: PluginHost, kind: PluginKind, name: str, section: Mapping[st
             where=where,
             remedy=f"{choices_for(str(plugin), known)}; an installed plugin counts once `plugins.enabled` names it",
         )
-    # `[gates.http]` with `plugin = "http"` configures the plugin under its own name. There is no second descriptor
-    # then.
+    # `[gates.http]` with `plugin = "http"` configures the plugin under its own name. It needs no second descriptor.
     if name == plugin:
         return found
     if name in known:
@@ -91,10 +91,15 @@ def _instance(host: PluginHost, kind: PluginKind, name: str, section: Mapping[st
 
 
 def _no_plugin_named(kind: PluginKind, name: str, known: tuple[str, ...]) -> PluginProblem:
-    """Refuse a section without `plugin`. Settings files from before instances existed have such sections."""
+    """Return the error for a section without the key `plugin`.
+
+    Settings files that were written before instances existed have such sections, so the remedy is the line to add.
+    """
     section = f"[{SECTION[kind]}.{name}]"
     if name in known:
-        told = f'write `plugin = "{name}"` as the first line of {section}'
+        remedy = f'write `plugin = "{name}"` as the first line of {section}'
     else:
-        told = f'write `plugin = "<name>"` as the first line of {section}; {choices_for(name, known)}'
-    return PluginProblem(f"the section does not name the {kind} plugin that it configures", where=section, remedy=told)
+        remedy = f'write `plugin = "<name>"` as the first line of {section}; {choices_for(name, known)}'
+    return PluginProblem(
+        f"the section does not name the {kind} plugin that it configures", where=section, remedy=remedy
+    )

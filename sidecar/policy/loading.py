@@ -1,7 +1,7 @@
 """Loads plugins: the built-ins, and the installed ones that the settings enable.
 
-There is no global state: `load_plugins` returns a `PluginHost` with every descriptor. Entry points are imported one
-by one, each behind its own boundary. Source: DESIGN section 9, reliability rows 53 to 56.
+`load_plugins` returns a `PluginHost` with every descriptor; there is no global state. Entry points are imported one by
+one. An error of one plugin does not affect the others.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,11 +26,11 @@ class PluginState(StrEnum):
     """The state of a plugin in the inventory."""
 
     ACTIVE = "active"
-    """Loaded, and the settings have chosen it for something."""
+    """Loaded, and a setting or definition names it."""
     AVAILABLE = "available"
-    """Loaded; nothing has chosen it."""
+    """Loaded, but no setting or definition names it."""
     NOT_SELECTED = "not selected"
-    """Installed, not in `plugins.enabled`, never imported."""
+    """Installed, but not in `plugins.enabled`; it is never imported."""
     BROKEN = "broken"
     """Enabled, but it cannot be loaded."""
     INCOMPATIBLE = "incompatible"
@@ -41,10 +41,10 @@ class InventoryRow(Struct, frozen=True):
     """One line of `sidecar plugins list`.
 
     Attributes:
-        name: of the descriptor; for a plugin that was not loaded, of its entry point.
-        kind, contract, summary: empty for a plugin that was not loaded.
-        distribution: `built in` for what comes with the sidecar.
-        error: why it is broken or incompatible; empty otherwise.
+        name: the name of the descriptor; for a plugin that was not loaded, the name of its entry point.
+        kind, contract, summary: from the descriptor; empty for a plugin that was not loaded.
+        distribution: `built in` for plugins of the sidecar itself.
+        error: why the plugin is broken or incompatible; empty otherwise.
     """
 
     name: str
@@ -61,9 +61,10 @@ class Registered(Struct, frozen=True):
     """A descriptor and its origin.
 
     Attributes:
-        distribution: `built in` for a plugin of the sidecar.
-        where: entry point or module, for messages.
-        plugin: for an instance, the name of its plugin; empty for a plugin itself.
+        distribution: `built in` for plugins of the sidecar itself.
+        version: the version of the distribution; empty for a built-in plugin.
+        where: the entry point or module, for messages.
+        plugin: for an instance, the name of its plugin; empty for the plugin itself.
     """
 
     spec: PluginSpec
@@ -74,13 +75,12 @@ class Registered(Struct, frozen=True):
 
 
 class PluginHost(Struct, frozen=True):
-    """Every loaded descriptor, by kind and name, and what else is installed.
+    """Every loaded descriptor, and the installed plugins that were not loaded.
 
     Attributes:
-        registered: by (kind, name). An instance is here under its own name, with the descriptor of its plugin, once
-            `with_instances` has added it.
-        not_selected: offers that were never imported.
-        failed: enabled offers that could not be loaded, with the reason; empty unless `survey_plugins` made this.
+        registered: the loaded descriptors by kind and name. `with_instances` adds the instances, under their own names.
+        not_selected: installed plugins that are not enabled and were never imported.
+        failed: enabled plugins that could not be loaded, with the reason. Only `survey_plugins` returns such a host.
     """
 
     registered: Mapping[tuple[PluginKind, str], Registered]
@@ -88,35 +88,38 @@ class PluginHost(Struct, frozen=True):
     failed: tuple[tuple[PluginOffer, PluginProblem], ...] = ()
 
     def modules(self) -> Mapping[str, str]:
-        """Return the distributions of installed plugins by top-level module, to tell whose code blocks the loop."""
+        """Return the distribution of each installed plugin, by the top-level module of its factory.
+
+        The stall detector names the plugin whose code blocks the event loop.
+        """
         installed = (one for one in self.registered.values() if one.distribution != BUILT_IN)
         factories = ((getattr(one.spec, "factory", None), one.distribution) for one in installed)
         return {getattr(factory, "__module__", "").partition(".")[0]: name for factory, name in factories}
 
     def is_own(self, spec: PluginSpec) -> bool:
-        """Return whether a descriptor, also one of an instance, belongs to a built-in plugin."""
+        """Return whether a descriptor belongs to a built-in plugin or to an instance of one."""
         found = self.registered.get((spec.kind, spec.name))
         return found is not None and found.distribution == BUILT_IN
 
     def names(self, kind: PluginKind) -> tuple[str, ...]:
-        """Return the names that may be chosen for a kind, in order."""
+        """Return the names of all plugins and instances of a kind, sorted."""
         return tuple(sorted(name for of_kind, name in self.registered if of_kind is kind))
 
     def plugin_of(self, spec: PluginSpec) -> str:
-        """Return the name of the plugin that a descriptor, also one of an instance, belongs to."""
+        """Return the name of the plugin to which a descriptor belongs; it differs from `spec.name` for an instance."""
         found = self.registered.get((spec.kind, spec.name))
         return (found.plugin if found else "") or spec.name
 
     def spec(self, spec_type: type[SpecT], name: str, where: str) -> SpecT:
-        """Return the descriptor of that name.
+        """Return the descriptor with a kind and name.
 
         Args:
-            spec_type: its class, which also tells the kind.
-            name: as chosen.
-            where: the setting that chose it, e.g. `policy.default.flags`.
+            spec_type: the class of descriptors of this kind.
+            name: the name of a plugin or an instance.
+            where: the setting that contains the name, e.g. `policy.default.flags`.
 
         Raises:
-            PluginProblem: no such name; lists the choices.
+            PluginProblem: no plugin has this name. The message lists the choices.
         """
         found = self.registered.get((spec_type.kind, name))
         if found is None or not isinstance(found.spec, spec_type):
@@ -132,9 +135,9 @@ class PluginHost(Struct, frozen=True):
         """Return a row for each descriptor, then for each plugin that failed, then for each that was not selected.
 
         Args:
-            chosen: what the settings and definitions use, as (kind, name).
+            chosen: kind and name of each plugin and instance that the settings and definitions use.
         """
-        # The plugin of a chosen instance counts as chosen, too.
+        # A plugin also counts as chosen if only an instance of it is: its code then runs.
         of_chosen = [(kind, one.plugin) for (kind, name), one in self.registered.items() if (kind, name) in chosen]
         used = frozenset(chosen).union(of_chosen)
         loaded = [
@@ -160,15 +163,16 @@ def load_plugins(
 
     Args:
         built_ins: modules or objects with marked hooks, from the composition root.
-        selection: what the settings enable.
-        offers: what is installed; None: ask the metadata, if anything is selected.
+        selection: the installed plugins that the settings enable.
+        offers: the installed plugins; None: read them from the metadata, if `selection` enables any.
 
     Raises:
         PluginProblem: a selected plugin is missing, broken or incompatible, or two descriptors share a name.
     """
-    none_wanted = offers is None and not selection.enabled  # then the metadata of everything installed need not be read
-    # The same way as the survey, so that `sidecar plugins list` reports exactly what would stop the start.
-    host = survey_plugins(built_ins, selection, () if none_wanted else offers)
+    # Without an enabled plugin, the metadata of all installed distributions need not be read, which takes time.
+    none_enabled = offers is None and not selection.enabled
+    # The start uses the survey, so that `sidecar plugins list` reports exactly the problems that would stop the start.
+    host = survey_plugins(built_ins, selection, () if none_enabled else offers)
     for _, problem in host.failed:
         raise problem
     return host
@@ -177,12 +181,12 @@ def load_plugins(
 def survey_plugins(
     built_ins: Sequence[object], selection: PluginSelection, offers: Sequence[PluginOffer] | None = None
 ) -> PluginHost:
-    """Load like `load_plugins`, but keep each broken plugin's problem in `failed`; for `sidecar plugins list`.
+    """Do the same as `load_plugins`, but return the problems of installed plugins in `failed`.
 
-    A failed plugin leaves nothing registered; the others are loaded.
+    `sidecar plugins list` uses it. A plugin that fails has no registered descriptor; the others are loaded.
 
     Raises:
-        PluginProblem: a built-in is broken, or the selection names something that is not installed.
+        PluginProblem: a built-in plugin is broken, or the selection names a plugin that is not installed.
     """
     found = list_offers() if offers is None else tuple(offers)
     selected = select_offers(found, selection)
@@ -192,33 +196,35 @@ def survey_plugins(
         specs = _built_in(plugin, label)
         _add(registered, [Registered(spec, BUILT_IN, "", f"built-in {label}") for spec in specs])
     failed: list[tuple[PluginOffer, PluginProblem]] = []
-    # One after the other, each added as a whole: the rest of the list stays usable after a broken plugin.
+    # Each plugin is added completely or not at all, so the others stay usable after a broken plugin.
     for offer in selected:
         try:
             _add(registered, _load_one(offer))
         except PluginProblem as problem:
             failed.append((offer, problem))
-    # These are only named: importing one would run code that no setting has allowed.
+    # The list shows only their names, because importing one would run code that no setting has allowed.
     not_selected = tuple(offer for offer in found if offer not in selected)
     return PluginHost(MappingProxyType(registered), not_selected, tuple(failed))
 
 
 def _built_in(plugin: object, label: str) -> Sequence[PluginSpec]:
-    """Return what one of the sidecar's own plugins offers, whose hooks need no mark. Raises `PluginProblem`.
+    """Return the descriptors of one built-in plugin, whose hooks need no mark. Raises `PluginProblem`.
 
-    A test registers each built-in as an installed plugin; `pluggy` takes longer to load than all of them.
+    The hooks are called without `pluggy`, which takes longer to import than all built-in plugins. A test checks the
+    built-in plugins as strictly as installed ones.
     """
     where = f"built-in {label}"
     hooks = [hook for name in SPEC_TYPES if (hook := getattr(plugin, name, None)) is not None]
+    # `register` raises the error that says what is wrong with the object.
     if not hooks:
-        from sidecar.policy.registration import register  # noqa: PLC0415  says what is wrong
+        from sidecar.policy.registration import register  # noqa: PLC0415  only for the error
 
         return register(plugin, label, where)
     return [spec for hook in hooks for spec in guarded(hook, doing="asking it", where=where, remedy="mend it")]
 
 
 def load_offer(offer: PluginOffer) -> Sequence[PluginSpec]:
-    """Import one entry point and return what it offers. Raises `PluginProblem`."""
+    """Import one entry point and return its descriptors. Raises `PluginProblem`."""
     from sidecar.policy.registration import register  # noqa: PLC0415  only installed plugins need `pluggy`
 
     plugin = guarded(
@@ -248,7 +254,7 @@ def _add(registered: dict[tuple[PluginKind, str], Registered], new: Sequence[Reg
                 remedy="enable one of them only, or rename one",
             )
         adding[key] = one
-    # Only after the whole loop, so that a clash in the last descriptor leaves none of the plugin behind.
+    # Only after the loop, so that a plugin whose last descriptor has a taken name leaves nothing registered.
     registered.update(adding)
 
 

@@ -1,8 +1,8 @@
-"""The episode memory port: stores conversations. Contract `episode-memory/1`.
+"""The interface of an episode memory, the plugin that stores conversations. Contract `episode-memory/1`.
 
-An adapter stores turns, and offers three keyed reads and one compare-and-set. The sidecar decides which parts may be
-read, and when an episode is due for compaction (`core/history`). Each call has a deadline. An exception counts as an
-outage, unless it is named here. The port does not prescribe the storage: an adapter may separate the layers.
+An implementation stores turns and summaries, each under the key of its episode. The sidecar decides who may read which
+part, and when an episode is due for compaction (`core/history`). Each call has a deadline. An exception that is not
+named here counts as an outage.
 """
 
 from collections.abc import Sequence
@@ -13,20 +13,21 @@ from sidecar.core.identifiers import Principal, Slot
 
 
 class EpisodeMemory(Protocol):
-    """Stores episodes. Methods may be called concurrently; an unknown episode is empty and not an error."""
+    """Stores episodes. Methods may be called concurrently. An unknown episode is empty; it is not an error."""
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
         """Append a turn to its episode, and return the new size of the episode.
 
-        After the return every read finds the turn. A turn with a `turn_id` that the episode already has changes
-        nothing, even if its contents differ: the sidecar repeats a call whose answer was lost.
+        Once the method has returned, every read finds the turn. A turn whose `turn_id` the episode already has changes
+        nothing, even if its contents differ, because the sidecar repeats a call whose answer was lost.
 
         Raises:
-            InlineComponent: an assistant's body holds component data (`check_bodies`). The turn is not stored.
+            InlineComponent: a message of the assistant contains component data (`check_bodies`). The turn is not
+                stored.
         """
 
     async def read(self, episode: EpisodeKey, most_turns: int) -> EpisodeContents:
-        """Return the summary and the newest turns, unaltered, oldest first, including turns that it summarises.
+        """Return the summary and the newest turns, oldest first. Turns that the summary covers are included.
 
         Args:
             episode: the key, which includes the principal. Turns of another principal are never returned.
@@ -34,22 +35,22 @@ class EpisodeMemory(Protocol):
         """
 
     async def own_turns(self, episode: EpisodeKey, slot: Slot, most: int) -> Sequence[OwnTurn]:
-        """Return the newest `most` answers of one sub-agent in one episode, oldest first.
+        """Return the newest turns of one sub-agent in one episode, at most `most`, oldest first.
 
         Compaction does not shorten them.
         """
 
     async def size(self, episode: EpisodeKey) -> EpisodeSize:
-        """Return how much of the episode a model would be given: `size_of` of everything that is stored."""
+        """Return the size of the part of the episode that a model would get (`size_of` of all stored turns)."""
 
     async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
-        """Replace the rolling summary by the next one, atomically, and return the new size of the episode.
+        """Replace the episode's summary by the next one, atomically, and return the new size of the episode.
 
         No turn is altered or removed.
 
         Raises:
-            SummaryOutdated: `summary.revision` is not the present revision plus one (0 without a summary): another
-                client has written a summary meanwhile.
+            SummaryOutdated: `summary.revision` is not the revision of the stored summary plus one: another client has
+                written a summary in the meantime. Without a stored summary, the revision counts as 0.
         """
 
     async def close(self) -> None:
@@ -58,10 +59,10 @@ class EpisodeMemory(Protocol):
 
 @runtime_checkable
 class UserEraser(Protocol):
-    """An optional interface of an episode memory, so that `sidecar erase` also reaches the conversations."""
+    """An optional interface of an episode memory, with which `sidecar erase` also removes conversations."""
 
     async def erase(self, principal: Principal) -> int:
-        """Remove every episode of a user, with its summary, also from files on disk; return the number of episodes."""
+        """Remove every episode of a user, with its summary, also from files on disk. Return the number of episodes."""
 
 
 __all__: Sequence[str] = ("EpisodeMemory", "UserEraser")

@@ -16,7 +16,7 @@ PLATFORM: Final = "platform"
 
 
 class PlatformRules:
-    """Denies steps that are never permitted, and requires the mandatory gates."""
+    """Denies steps without an actor or with an invalid ramp, and requires the mandatory gates."""
 
     def check(self, facts: StepFacts) -> PolicyAnswer:
         """Return the answer. Source: PF1-D-6, PF1-D-8, PF1-D-9, TN-73."""
@@ -31,6 +31,7 @@ class PlatformRules:
 def _gates_of(facts: StepFacts) -> tuple[str, ...]:
     if facts.step is Step.PROMOTE:
         return (PRE_MERGE,)
+    # A lower ramp needs no gate: it withdraws the definition from users, which must work without a gate service.
     if facts.step is Step.SET_RAMP and facts.to_ramp > facts.from_ramp:
         return (PRE_FULL if facts.to_ramp == WHOLE else PRE_RAMP,)
     return ()

@@ -1,23 +1,23 @@
-"""The error for a plugin that cannot be used, with a message for the operator, and the boundary around plugin code."""
+"""The error for a plugin that cannot be used, and `guarded`, which calls plugin code and turns exceptions into it."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 EX_CONFIG: Final = 78
-"""Exit code of a process that cannot start with the settings it was given (sysexits.h)."""
+"""Exit code of a process that cannot start with its settings (`EX_CONFIG` of sysexits.h)."""
 
 LONGEST_CAUSE: Final = 300
-"""Characters of a plugin's own error text that are shown."""
+"""Maximum number of characters of a plugin's own error text in a message."""
 
 
 class PluginProblem(Exception):
-    """A plugin, its settings or the choice of it is wrong; the sidecar does not start with it.
+    """A plugin or its settings are wrong, or the settings name a plugin that is not loaded.
 
-    For the operator's terminal: `sidecar serve` prints it and exits with `EX_CONFIG`.
+    The sidecar does not start then: `sidecar serve` prints the text and exits with `EX_CONFIG`.
 
     Args:
         what: the problem.
-        where: entry point, distribution, or setting.
+        where: the entry point, distribution or setting that is wrong.
         remedy: the next action of the operator.
     """
 
@@ -33,29 +33,36 @@ class Incompatible(PluginProblem):
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user pressed Ctrl-C in a command that continues after a broken plugin.
+    """The user pressed Ctrl-C in a command that would otherwise continue after the exception of a plugin.
 
     The command's signal handler raises it. It has a class of its own, because a plugin could raise `KeyboardInterrupt`.
     """
 
 
 def guarded(work: Callable[[], Any], *, doing: str, where: str, remedy: str) -> Any:
-    """Call into a plugin and return what it returns.
+    """Call `work`, which runs code of a plugin, and return its result.
+
+    Args:
+        work: the call.
+        doing: what the call does, as the subject of the message, e.g. "importing the plugin".
+        where: as in `PluginProblem`.
+        remedy: as in `PluginProblem`.
 
     Raises:
-        PluginProblem: the plugin raised anything at all, `KeyboardInterrupt` included.
-        Interrupted: the user pressed Ctrl-C meanwhile.
+        PluginProblem: the plugin raised any exception, including `KeyboardInterrupt` and `SystemExit`.
+        Interrupted: the user pressed Ctrl-C during the call.
     """
     try:
         return work()
     except Interrupted:
         raise
-    except BaseException as error:  # the border: a plugin's SystemExit must not end the sidecar unexplained
+    # `BaseException`, because a plugin's `SystemExit` would end the sidecar without an explanation.
+    except BaseException as error:
         raise PluginProblem(f"{doing} failed with {cause_of(error)}", where=where, remedy=remedy) from error
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """Return the choice that `name` was most likely meant to be, or None if none is close."""
+    """Return the choice that is most similar to `name`, probably a misspelling; None if none is similar."""
     import difflib  # noqa: PLC0415  only a wrong name needs it
 
     close = difflib.get_close_matches(name, sorted(choices), n=1, cutoff=0.6)
@@ -63,7 +70,7 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
 
 
 def choices_for(name: str, choices: Iterable[str]) -> str:
-    """Return a sentence that lists the choices and, if one is close to `name`, asks whether that was meant."""
+    """Return the text "choose one of: ..." and, if a choice is similar to `name`, "did you mean ...?"."""
     known = sorted(choices)
     meant = nearest(name, known)
     listed = ", ".join(known) if known else "none"
@@ -71,6 +78,6 @@ def choices_for(name: str, choices: Iterable[str]) -> str:
 
 
 def cause_of(error: BaseException) -> str:
-    """Return an error's type and the beginning of its text, on one line."""
+    """Return the type of an error and the first `LONGEST_CAUSE` characters of its text, on one line."""
     text = " ".join(str(error).split())[:LONGEST_CAUSE]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

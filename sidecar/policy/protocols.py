@@ -25,13 +25,11 @@ from sidecar.policy.flags import FlagBackend, FlagWriter, NamedFlagBackend
 
 
 class InheritedContext(msgspec.Struct, frozen=True):
-    """The context that a sub-agent inherits from its turn; limited in size.
-
-    Source: PC2-FR-5, TN-13, PC2-D-14.
+    """The context that a sub-agent inherits from its turn; limited in size (PC2-FR-5, TN-13, PC2-D-14).
 
     Attributes:
-        locale, location: None: the client has said that it does not know it.
-        prior_context: the orchestrator's summary; empty when there is none.
+        locale, location: from the client; None: the client has stated that they are unknown.
+        prior_context: the orchestrator's summary of the conversation; empty if there is none.
         task_prompt: the user's message of this turn, if the client gave it.
     """
 
@@ -45,7 +43,7 @@ class InheritedContext(msgspec.Struct, frozen=True):
 
 
 class DelegateTool(msgspec.Struct, frozen=True):
-    """Another sub-agent of the turn that may be called, as a tool."""
+    """Another sub-agent of the turn that the sub-agent may call, in the form of a tool for its model."""
 
     name: str
     description: str
@@ -57,11 +55,12 @@ class RunRequest(msgspec.Struct, frozen=True):
 
     Attributes:
         attempt: number of the attempt, from 1.
-        card: the definition at the turn's begin; a runner with definitions of its own compares `card.digest` only.
-        arguments_json: what the model put into the tool call, checked against the card's schema.
-        contract_json: the delegation contract: limits and retries of this call.
+        card: the definition when the turn was bound. Runner hosts with their own definitions compare its digest only.
+        arguments_json: the arguments of the model's tool call, valid by the card's schema.
+        prompt_prefix: the beginning of the sub-agent's prompt, which is the same for all calls of the cohort.
+        contract_json: the contract of the child: its limits and retries.
         grant: bearer token for the tool gateway; valid for this attempt only.
-        timeout: time left for this attempt when `run` was called.
+        timeout: the time that this attempt has left when `run` is called.
         trace_headers: W3C trace context to pass on.
         delegates: the sub-agents that this one may call as tools, in order.
         continuation: question and state of an earlier child, and the answer; None: the run begins new work.
@@ -84,14 +83,14 @@ class RunRequest(msgspec.Struct, frozen=True):
 
 
 class StatusReported(msgspec.Struct, frozen=True):
-    """Progress, as a typed identifier such as `searching_offers`; never prose. Source: PC2-FR-13a."""
+    """Progress, as an identifier such as `searching_offers`, which the client translates; never prose (PC2-FR-13a)."""
 
     type: str
     attributes: Mapping[str, str] = {}
 
 
 class ComponentMade(msgspec.Struct, frozen=True):
-    """One `render_*` call: its input and its component. Source: PC1-FR-3c, PC1-FR-10b."""
+    """One call of a `render_*` tool by the sub-agent: its input and its component (PC1-FR-3c, PC1-FR-10b)."""
 
     name: str
     tool_input_json: str
@@ -120,8 +119,8 @@ class RunFinished(msgspec.Struct, frozen=True):
     """The attempt has ended. Later events are ignored.
 
     Attributes:
-        data_unavailable: the sub-agent reports that it had to answer without the data it needed (axis 2).
-        asked: a question to the user or orchestrator; the call is suspended until it is answered.
+        data_unavailable: whether the sub-agent had to answer without data that it needed. The outcome is then degraded.
+        asked: a question to the user or the orchestrator; the call is suspended until it is answered.
     """
 
     data_unavailable: bool = False
@@ -132,13 +131,13 @@ RunnerEvent = StatusReported | ComponentMade | NarrationPart | UsageReported | R
 
 
 class RunnerError(Exception):
-    """The attempt failed (axis 1). The circuit breaker counts it if `unreachable` or `connection_lost` is set.
+    """The attempt failed. The circuit breaker counts the error if `unreachable` or `connection_lost` is true.
 
     Args:
-        detail: for operators; never shown to a model or user.
-        transient: whether another attempt may succeed; only then the contract's retries are used.
+        detail: a text for operators; never shown to a model or user.
+        transient: whether another attempt may succeed. Only then the retries of the contract are used.
         unreachable: the host could not be reached.
-        connection_lost: the connection broke after a report of the host, or no report came in time.
+        connection_lost: the connection broke after an event of the host, or no event came in time.
         fault: where the connection failed; None: at the runner's target.
     """
 
@@ -162,16 +161,16 @@ class RunnerError(Exception):
 class Runner(Protocol):
     """Executes sub-agents.
 
-    `run` yields events until `RunFinished`, raises `RunnerError`, or is cancelled. If it has not ended soon after it is
-    cancelled, the sidecar stops waiting for it and discards its later events.
+    `run` yields events until `RunFinished`, unless it raises `RunnerError` or is cancelled. If it does not end soon
+    after it was cancelled, the sidecar stops waiting for it and discards its later events.
     """
 
     @property
     def target(self) -> str:
-        """The host, e.g. by its address. There is a circuit breaker for each pair of target and slot."""
+        """A name of the runner host, e.g. its address. Each pair of target and slot has a circuit breaker."""
 
     def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
-        """Execute one attempt."""
+        """Execute one attempt and yield its events. Raises `RunnerError`."""
 
     async def close(self) -> None:
         """Release connections. Called once, at shutdown."""
@@ -181,11 +180,12 @@ class EnricherCall(msgspec.Struct, frozen=True):
     """One request to a data service on the user's behalf. Source: PC2-FR-11, REQUIREMENTS 6.5.
 
     Attributes:
+        endpoint, domain_type, enricher_id: from the tool's entry.
         principal: the user's id, filled in by the gateway, never by the sub-agent.
-        nonce: random text that the service must repeat in its envelope; None: the service does not do that.
-        timeout: for the whole exchange.
+        nonce: random text that the service must repeat in its envelope; None: the service does not support nonces.
+        timeout: for the whole exchange, including a repetition.
         trace_headers: W3C trace context to pass on.
-        idempotency_key: to be passed on; the same for each repetition of the call. None: the call only reads.
+        idempotency_key: key to be passed on; the same for each repetition of the call. None: the call only reads.
         repeatable: whether the connector may send the request twice; false if the call changes something.
         answer: the user's answer to an earlier `EnricherAsks` of this call.
         user_token: for connectors with `needs_user_token`; None for others, or if this process does not have it.
@@ -242,8 +242,8 @@ class EnricherRefused:
     """The service gave no envelope.
 
     Attributes:
-        fault: where the connection failed, for logs; None: `kind` says everything. Not compared by `==`.
-        sent: False: the service has surely received nothing. Only then a call that changes something is repeated.
+        fault: where the connection failed, for logs; None: no connection failed. Not compared by `==`.
+        sent: false if the service has certainly received nothing. Only then a call that changes something is repeated.
     """
 
     kind: RefusalKind
@@ -255,7 +255,7 @@ EnricherReply = EnricherAnswer | EnricherRefused | EnricherAsks
 
 
 class Connector(Protocol):
-    """Carries a request to a data service and returns the raw envelope. Never parses the body."""
+    """Sends a request to a data service and returns the raw envelope. Never parses the body."""
 
     async def enrich(self, call: EnricherCall) -> EnricherReply:
         """Send `call`. Every failure is returned as `EnricherRefused`, none is raised."""

@@ -1,7 +1,7 @@
-"""Registers one plugin: checks its hooks, calls each of them once, and checks the results.
+"""Registers one installed plugin: checks its hooks, calls each of them once, and checks the returned descriptors.
 
-All plugin code runs behind a boundary: any exception, `SystemExit` included, becomes a `PluginProblem`, and a plugin
-that fails half-way leaves nothing registered.
+`guarded` calls all plugin code: any exception, including `SystemExit`, becomes a `PluginProblem`. A plugin that fails
+half-way leaves nothing registered.
 """
 
 import inspect
@@ -25,30 +25,40 @@ REMEDY: Final = "correct the plugin, or take it out of plugins.enabled"
 
 
 class _MarkedHooks(pluggy.PluginManager):
-    """Inspects only names that may be hooks. Inspecting every name of each module took 5 % of the start."""
+    """A plugin manager that inspects only names that may be hooks.
+
+    pluggy inspects every name of a module, which took 5 % of the time of a start.
+    """
 
     def parse_hookspec_opts(self, module_or_class: Any, name: str) -> HookspecOpts | None:
-        """Return the mark of a specification; None if the name is no specification."""
+        """Return what `hookspec` marked the name with; None if the name is no specification of a hook."""
         return super().parse_hookspec_opts(module_or_class, name) if name.startswith(HOOK_PREFIX) else None
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> HookimplOpts | None:
-        """Return the mark of a hook; None if the name is no hook. In a module, only functions can be hooks."""
+        """Return what `hookimpl` marked the name with; None if the name is no hook."""
+        # In a module, only functions can be hooks. `vars`, because `getattr` could run the module's `__getattr__`.
         if inspect.ismodule(plugin) and not inspect.isroutine(vars(plugin).get(name)):
             return None
         return super().parse_hookimpl_opts(plugin, name)
 
 
 def register(plugin: object, label: str, where: str) -> tuple[PluginSpec, ...]:
-    """Register one plugin under `label` and return the descriptors it offers.
+    """Register one plugin and return the descriptors that it offers.
 
     Each plugin gets its own plugin manager, so that a plugin that fails half-way leaves nothing registered, and no
     plugin can reach the hooks of another one.
+
+    Args:
+        plugin: a module or an object with marked hooks.
+        label: the plugin's name for pluggy, `distribution:entry-point`.
+        where: the place of the plugin, for messages.
 
     Raises:
         PluginProblem: the plugin implements no hook, a misspelt or unmarked hook or a wrapper, or a hook returns a
             wrong type.
     """
-    # pluggy would register the class, and its hooks would fail later for want of `self`, with a message of Python's.
+    # pluggy would register the class. Its hooks would fail later, because they are called without `self`, with a
+    # message that does not name the cause.
     if isinstance(plugin, type):
         raise PluginProblem(
             f"the plugin is the class `{plugin.__name__}`; its hooks have no object to run on",
@@ -62,12 +72,13 @@ def register(plugin: object, label: str, where: str) -> tuple[PluginSpec, ...]:
     for caller in callers.values():
         _check_hook(caller, where)
     _check_unmarked(plugin, frozenset(callers), where)
-    guarded(manager.check_pending, doing="checking for unknown hooks", where=where, remedy=REMEDY)  # the net below ours
-    return tuple(spec for name, caller in callers.items() for spec in _answers(name, caller, where))
+    # pluggy's own check, in case it knows of an unknown hook that the two checks above do not detect.
+    guarded(manager.check_pending, doing="checking for unknown hooks", where=where, remedy=REMEDY)
+    return tuple(spec for name, caller in callers.items() for spec in _descriptors_of(name, caller, where))
 
 
 def _check_hook(caller: pluggy.HookCaller, where: str) -> None:
-    """Refuse two things that pluggy permits: hooks without a caller, and wrappers."""
+    """Refuse two things that pluggy permits: hooks without a specification, and wrappers."""
     # pluggy would only ignore a hook without a specification: the plugin would be loaded and have no effect.
     if caller.name not in SPEC_TYPES:
         raise _no_such_hook(caller.name, where)
@@ -81,6 +92,7 @@ def _check_hook(caller: pluggy.HookCaller, where: str) -> None:
 
 def _check_unmarked(plugin: object, marked: frozenset[str], where: str) -> None:
     """Refuse an unmarked hook, which would never be called, and a plugin without any hook."""
+    # The hooks of an object are methods, so the names of its class suffice.
     for name in sorted(vars(plugin)) if inspect.ismodule(plugin) else sorted(dir(type(plugin))):
         if name.startswith(HOOK_PREFIX) and name not in marked and inspect.isroutine(getattr(plugin, name, None)):
             if name not in SPEC_TYPES:
@@ -104,18 +116,18 @@ def _no_such_hook(name: str, where: str) -> PluginProblem:
     return PluginProblem(f"there is no hook `{name}`", where=where, remedy=hint)
 
 
-def _answers(hook: str, caller: pluggy.HookCaller, where: str) -> Sequence[PluginSpec]:
-    """Call each implementation of a hook separately and return the checked results."""
+def _descriptors_of(hook: str, caller: pluggy.HookCaller, where: str) -> Sequence[PluginSpec]:
+    """Call each implementation of a hook separately and return the descriptors, checked."""
     found: list[PluginSpec] = []
-    # Not called through pluggy, which would order the calls and merge the answers.
+    # Not called through pluggy, which would merge the answers: a message could not say which one is wrong.
     for impl in caller.get_hookimpls():
         answer = guarded(impl.function, doing=f"hook `{hook}`", where=where, remedy=REMEDY)
-        found.extend(_checked_answer(hook, answer, where))
+        found.extend(_checked_descriptors(hook, answer, where))
     return found
 
 
-def _checked_answer(hook: str, answer: object, where: str) -> Sequence[PluginSpec]:
-    wanted = SPEC_TYPES[hook]
+def _checked_descriptors(hook: str, answer: object, where: str) -> Sequence[PluginSpec]:
+    spec_type = SPEC_TYPES[hook]
     # Closed, because Python warns of a coroutine that is never awaited.
     if inspect.iscoroutine(answer):
         answer.close()
@@ -124,14 +136,14 @@ def _checked_answer(hook: str, answer: object, where: str) -> Sequence[PluginSpe
         raise PluginProblem(
             f"hook `{hook}` returned {type(answer).__name__}",
             where=where,
-            remedy=f"return a list of {wanted.__name__}",
+            remedy=f"return a list of {spec_type.__name__}",
         )
     for spec in answer:
-        if not isinstance(spec, wanted):
+        if not isinstance(spec, spec_type):
             raise PluginProblem(
                 f"hook `{hook}` returned a list that holds {type(spec).__name__}",
                 where=where,
-                remedy=f"return a list of {wanted.__name__} only",
+                remedy=f"return a list of {spec_type.__name__} only",
             )
         _check_spec(spec, where)
     return answer
@@ -139,7 +151,7 @@ def _checked_answer(hook: str, answer: object, where: str) -> Sequence[PluginSpe
 
 def _check_spec(spec: PluginSpec, where: str) -> None:
     """Refuse an incomplete descriptor."""
-    problem = _problem_with(spec)
+    problem = _problem_with_fields(spec)
     if problem is not None:
         raise PluginProblem(f"{spec.kind} {spec.name!r}: {problem}", where=where, remedy="correct the descriptor")
     match = CONTRACT.match(spec.contract)
@@ -158,20 +170,21 @@ def _check_spec(spec: PluginSpec, where: str) -> None:
         )
 
 
-def _problem_with(spec: PluginSpec) -> str | None:
-    """Return the problem with a descriptor's fields, which a plugin may have set to any object."""
+def _problem_with_fields(spec: PluginSpec) -> str | None:
+    """Return the first problem with the descriptor's fields, or None."""
+    # The annotations prove nothing: a plugin may have set each field to any object.
     parts: Mapping[str, Any] = {name: getattr(spec, name) for name in spec.__struct_fields__}
     if not isinstance(parts["name"], str) or not DEFINITION_SIDE.match(parts["name"]):
         return "its name must be 1 to 60 lower-case letters, digits, `-` or `_`, beginning with a letter or digit"
     if not isinstance(parts["contract"], str) or not isinstance(parts["summary"], str):
         return "contract and summary must be strings"
-    # Only looked at. It is called for the plugins that the settings choose, with their settings.
+    # Not called here: a factory is called only for the plugins that the settings choose, with their settings.
     if not callable(parts["factory"]):
         return "its factory cannot be called"
-    return _problem_with_abilities(parts["capabilities"]) or _problem_with_schema(parts["config_schema"])
+    return _problem_with_capabilities(parts["capabilities"]) or _problem_with_schema(parts["config_schema"])
 
 
-def _problem_with_abilities(capabilities: Any) -> str | None:
+def _problem_with_capabilities(capabilities: Any) -> str | None:
     if isinstance(capabilities, frozenset) and all(isinstance(name, str) for name in capabilities):
         return None
     return "capabilities must be a frozenset of strings"

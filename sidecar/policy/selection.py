@@ -1,4 +1,8 @@
-"""Selects plugins by name: a default for the platform, and what a vertical overrides. Source: DESIGN section 9."""
+"""Selects the plugins that the settings name: a default, and overrides for each vertical. Source: DESIGN section 9.
+
+`[policy.default]` names plugins for all verticals, `[policy.verticals.<id>]` for one. `resolve_policy` finds their
+descriptors at the start.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -27,7 +31,9 @@ ANY_GATE = "*"
 
 
 class PolicyNames(Struct, frozen=True):
-    """The names in `[policy.default]` or `[policy.verticals.<id>]`. None: the platform's default.
+    """The plugin names in `[policy.default]` or `[policy.verticals.<id>]`.
+
+    None in a vertical means the name in `[policy.default]`; None there means the name in `PLATFORM_DEFAULT`.
 
     Attributes:
         flags: a flag backend.
@@ -54,9 +60,11 @@ PLATFORM_DEFAULT = PolicyNames(
 
 
 class PolicySettings(Struct, frozen=True):
-    """The whole `[policy]` section.
+    """The whole `[policy]` section, and the names of audit sinks.
 
     Attributes:
+        default: names for all verticals.
+        verticals: names that override the default, by vertical.
         sinks: audit sinks, from `audit.sinks`. They are the same for all verticals.
     """
 
@@ -69,8 +77,9 @@ class VerticalPlugins(Struct, frozen=True):
     """The descriptors that serve one vertical.
 
     Attributes:
-        gates: by gate, or `*`. A step that needs a gate without an entry is not taken.
-        lifecycle: without the platform's own rules, which are always asked, and first.
+        gates: the client of each gate; with the key `*`, of all other gates. A step that needs a gate without a client
+            is not taken.
+        lifecycle: without the platform's own rules, which are always applied, and first.
     """
 
     flags: FlagBackendSpec
@@ -89,7 +98,7 @@ class PolicyMap(Struct, frozen=True):
     """The selected descriptors by vertical. Created by `resolve_policy`.
 
     Attributes:
-        host: resolves the names of plugins in definitions and tools.
+        host: all loaded plugins; resolves the names of plugins in definitions and tools.
         default: for verticals without an entry, and for objects without a vertical.
         verticals: the complete selection of each vertical, including values of the default.
         memory: stores the conversations of all verticals.
@@ -107,29 +116,29 @@ class PolicyMap(Struct, frozen=True):
         return self.default if vertical is None else self.verticals.get(vertical, self.default)
 
     def runner(self, vertical: Vertical | None, named: str | None, where: str) -> RunnerSpec:
-        """Return the runner that a definition names, else its vertical's.
+        """Return the runner `named` by a definition; if that is None, the runner of its vertical.
 
         Raises:
-            PluginProblem: there is no such runner; its message contains `where`.
+            PluginProblem: no loaded plugin has this name. The message contains `where`, the place that names it.
         """
         return self.of(vertical).runner if named is None else self.host.spec(RunnerSpec, named, where)
 
     def connector(self, vertical: Vertical | None, named: str | None, where: str) -> ConnectorSpec:
-        """Return the connector that a tool names, else its vertical's.
+        """Return the connector `named` by a tool; if that is None, the connector of its vertical.
 
         Raises:
-            PluginProblem: there is no such connector; its message contains `where`.
+            PluginProblem: no loaded plugin has this name. The message contains `where`, the place that names it.
         """
         return self.of(vertical).connector if named is None else self.host.spec(ConnectorSpec, named, where)
 
     @property
     def memory_is_own(self) -> bool:
-        """Whether the memory is one of the sidecar's own, and not of an installed plugin."""
+        """Whether the episode memory is built into the sidecar, and not of an installed plugin."""
         return self.host.is_own(self.memory)
 
     @property
     def flag_backends(self) -> tuple[FlagBackendSpec, ...]:
-        """Every flag backend in use, each once: the default, then by name."""
+        """Every flag backend in use, each once, in the order of `flag_routes.backends`."""
         # By name, because verticals share a backend: two objects for one name would fetch the same flags twice.
         used = {each.flags.name: each.flags for each in (self.default, *self.verticals.values())}
         return tuple(used[name] for name in self.flag_routes.backends)
@@ -142,7 +151,7 @@ class PolicyMap(Struct, frozen=True):
 
     @property
     def chosen(self) -> frozenset[tuple[PluginKind, str]]:
-        """What the settings use, for `PluginHost.inventory`."""
+        """Kind and name of each plugin that the settings select, for `PluginHost.inventory`."""
         selections = (self.default, *self.verticals.values())
         specs = [self.memory, PLATFORM_POLICY, *self.sinks, *(spec for each in selections for spec in each.specs)]
         return frozenset((spec.kind, spec.name) for spec in specs)
@@ -152,28 +161,29 @@ def resolve_policy(settings: PolicySettings, host: PluginHost) -> PolicyMap:
     """Find the descriptor of each name in the `[policy]` section and in `audit.sinks`.
 
     Raises:
-        PluginProblem: a name that no loaded plugin offers; says which setting, and lists the choices.
+        PluginProblem: no loaded plugin has the name. The message says which setting is wrong and lists the choices.
     """
-    filled = _filled(settings.default, PLATFORM_DEFAULT)
-    default = _resolved(filled, "policy.default", host)
+    default_names = _with_defaults(settings.default, PLATFORM_DEFAULT)
+    default = _descriptors(default_names, "policy.default", host)
     verticals = {
-        vertical: _resolved(_filled(names, filled), f"policy.verticals.{vertical}", host)
+        vertical: _descriptors(_with_defaults(names, default_names), f"policy.verticals.{vertical}", host)
         for vertical, names in settings.verticals.items()
     }
-    memory = _spec(host, EpisodeMemorySpec, filled.memory, "policy.default.memory")
+    memory = _spec(host, EpisodeMemorySpec, default_names.memory, "policy.default.memory")
+    # A name may be listed twice by mistake: two sinks of one name would deliver each event twice.
     sinks = tuple(_spec(host, AuditSinkSpec, name, "audit.sinks") for name in dict.fromkeys(settings.sinks))
     return PolicyMap(host, default, MappingProxyType(verticals), memory, sinks)
 
 
-def _resolved(full: PolicyNames, where: str, host: PluginHost) -> VerticalPlugins:
-    gates = _by_gate(full.gates)
-    # The platform's rules are asked by the rollout itself. If they could be left out here, a setting could switch them
-    # off.
-    own = [name for name in dict.fromkeys(full.lifecycle or ()) if name != PLATFORM]
+def _descriptors(names: PolicyNames, where: str, host: PluginHost) -> VerticalPlugins:
+    gates = _by_gate(names.gates)
+    # The rollout itself applies the platform's rules first, to every step. If they were part of this list, a setting
+    # without their name would switch them off.
+    own = [name for name in dict.fromkeys(names.lifecycle or ()) if name != PLATFORM]
     return VerticalPlugins(
-        flags=_spec(host, FlagBackendSpec, full.flags, f"{where}.flags"),
-        runner=_spec(host, RunnerSpec, full.runner, f"{where}.runner"),
-        connector=_spec(host, ConnectorSpec, full.connector, f"{where}.connector"),
+        flags=_spec(host, FlagBackendSpec, names.flags, f"{where}.flags"),
+        runner=_spec(host, RunnerSpec, names.runner, f"{where}.runner"),
+        connector=_spec(host, ConnectorSpec, names.connector, f"{where}.connector"),
         gates=MappingProxyType(
             {gate: _spec(host, GateClientSpec, name, f"{where}.gates") for gate, name in gates.items()}
         ),
@@ -181,14 +191,14 @@ def _resolved(full: PolicyNames, where: str, host: PluginHost) -> VerticalPlugin
     )
 
 
-def _filled(names: PolicyNames, otherwise: PolicyNames) -> PolicyNames:
-    said = asdict(names)
-    full = {name: getattr(otherwise, name) if value is None else value for name, value in said.items()}
+def _with_defaults(names: PolicyNames, defaults: PolicyNames) -> PolicyNames:
+    configured = asdict(names)
+    complete = {name: getattr(defaults, name) if value is None else value for name, value in configured.items()}
     own = _by_gate(names.gates)
-    # A vertical's `*` replaces the whole default; otherwise a gate of the default would win over the vertical's own
-    # `*`.
-    inherited = {} if ANY_GATE in own else _by_gate(otherwise.gates)
-    return PolicyNames(**{**full, "gates": {**inherited, **own}})
+    # A vertical's `*` replaces all gates of the default. Otherwise a gate that the default names would get the
+    # default's client, although the vertical chose one for all gates.
+    inherited = {} if ANY_GATE in own else _by_gate(defaults.gates)
+    return PolicyNames(**{**complete, "gates": {**inherited, **own}})
 
 
 def _by_gate(gates: str | Mapping[str, str] | None) -> Mapping[str, str]:

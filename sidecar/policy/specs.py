@@ -1,4 +1,4 @@
-"""Descriptors: what a plugin registers, one class for each kind of plugin.
+"""Descriptors: the objects that the hooks of a plugin return, one class for each kind of plugin.
 
 A descriptor has a name, a summary and a factory. Nothing is connected, read or started until the settings select the
 descriptor by its name and the sidecar calls the factory.
@@ -19,7 +19,6 @@ from sidecar.policy.protocols import Connector, FlagBackend, Runner
 NO_SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({"type": "object", "additionalProperties": False})
 """JSON schema of a plugin without settings."""
 
-
 SUPPORTED_MAJORS: Final[Mapping[PluginKind, tuple[int, ...]]] = MappingProxyType(
     {
         PluginKind.FLAG_BACKEND: (1,),
@@ -31,7 +30,10 @@ SUPPORTED_MAJORS: Final[Mapping[PluginKind, tuple[int, ...]]] = MappingProxyType
         PluginKind.AUDIT_SINK: (1,),
     }
 )
-"""Majors of each contract that this sidecar speaks. A new major is added beside the old one, never in its place."""
+"""The major versions of each contract that this sidecar supports, the newest last.
+
+A new version is added and the old one is kept, so that installed plugins continue to work.
+"""
 
 
 class PluginSpec(Struct, frozen=True, kw_only=True):
@@ -67,10 +69,10 @@ class RunnerConfig(Struct, frozen=True):
     """The arguments for creating a runner.
 
     Attributes:
-        settings: the runner's own, checked against `config_schema`.
-        target: the runner host's address in the definition or the settings, e.g. `unix:/run/shop.sock`; None: the
+        settings: the settings of the runner, checked against `config_schema`.
+        target: address of the runner host, from the definition or the settings, e.g. `unix:/run/shop.sock`; None: the
             runner's default.
-        gateway_address: the address at which sub-agents call the tool gateway; empty if they run in this process.
+        gateway_address: address at which sub-agents call the tool gateway; empty if they run in this process.
     """
 
     settings: Mapping[str, Any]
@@ -90,13 +92,13 @@ class ConnectorSpec(PluginSpec, frozen=True, kw_only=True):
     """Describes a connector; the factory gets the settings, checked against `config_schema`.
 
     Attributes:
-        warm_up: does slow work of the factory beforehand, such as importing a library, so that the factory does not
+        warm_up: does slow work before the factory is called, such as importing a library, so that the factory does not
             block the event loop. It is called with the unchecked settings, in another thread, before a sub-agent needs
-            the connector. Its exceptions are ignored, because the factory will raise them again. None: the factory is
-            fast. It is not called for an installed plugin, whose factory runs in a thread of its own.
-        needs_user_token: returns, for the unchecked settings, whether the connector needs the tokens of users; the
-            sidecar keeps the tokens only then. Such a connector also has a true attribute of that name. None: it never
-            needs them.
+            the connector. Its exceptions are ignored, because the factory will raise them again. It is not called for
+            an installed plugin, whose factory runs in a thread of its own. None: the factory is fast.
+        needs_user_token: returns, for the unchecked settings, whether the connector needs the tokens of users. The
+            sidecar keeps the tokens only then. The connector's attribute `needs_user_token` must have the same value.
+            None: the connector never needs them.
     """
 
     kind: ClassVar[PluginKind] = PluginKind.CONNECTOR
@@ -149,4 +151,4 @@ SPEC_TYPES: Final[Mapping[str, type[PluginSpec]]] = MappingProxyType(
         "sidecar_audit_sinks": AuditSinkSpec,
     }
 )
-"""What each hook of `hookspecs.py` returns a sequence of."""
+"""The class of the descriptors that each hook of `hookspecs.py` returns."""

@@ -1,4 +1,7 @@
-"""Rules about addresses: which are on this machine, which URLs are allowed, which runner hosts serve a sub-agent."""
+"""Rules about addresses in settings: which are on this machine, which URLs are allowed, which host group serves whom.
+
+Connectors, gate clients and the checks of settings use them.
+"""
 
 import ipaddress
 from collections.abc import Mapping
@@ -12,17 +15,18 @@ ADDRESS_SCHEMES: Final = ("dns:", "ipv4:", "ipv6:")
 
 
 class HostGroups(Struct, frozen=True):
-    """Which group of runner hosts serves which sub-agents. A slot's entry overrides that of its vertical.
+    """The group of runner hosts that serves each sub-agent. A slot's entry overrides the entry of its vertical.
 
     Attributes:
-        slots, verticals: name of the group, by slot and by vertical.
+        slots: name of the group, by slot.
+        verticals: name of the group, by vertical.
     """
 
     slots: Mapping[str, str] = field(default_factory=dict)
     verticals: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, slot: str, vertical: str) -> str:
-        """Return the name of the sub-agent's group, or an empty text."""
+        """Return the name of the sub-agent's group; empty: it belongs to no group."""
         return self.slots.get(slot) or self.verticals.get(vertical, "")
 
 
@@ -45,12 +49,12 @@ def is_this_machine(host: str) -> bool:
 
 
 def problem_with_url(url: str, risk: str, *, query: bool = False) -> str | None:
-    """Return the problem with the address of a service, or None. The text never contains the address or its password.
+    """Return the problem with the URL of a service, or None. The text contains neither the URL nor its password.
 
     Args:
-        url: from settings.
+        url: the value of a setting.
         risk: the attack that plain HTTP to another machine would allow; the end of the message.
-        query: whether the address may have one.
+        query: whether the URL may have a query.
     """
     try:
         parts = urlsplit(url)
@@ -60,7 +64,7 @@ def problem_with_url(url: str, risk: str, *, query: bool = False) -> str | None:
         return "is not a URL"
     if parts.scheme not in {"http", "https"} or not host:
         return "must begin with http:// or https:// and name a host"
-    # A URL is shown in logs and in errors of clients. Passwords have settings of their own, which are hidden.
+    # Logs and errors show URLs. A password belongs into a setting of its own, whose value is hidden.
     if parts.username is not None or parts.password is not None or parts.fragment or (parts.query and not query):
         return f"must hold no user name, password{' or' if query else ', query or'} fragment"
     if parts.scheme == "http" and not is_this_machine(host):
@@ -69,9 +73,11 @@ def problem_with_url(url: str, risk: str, *, query: bool = False) -> str | None:
 
 
 def _host_of(target: str) -> str:
+    """Return the host of a gRPC target such as `dns:///shop:7443` or `[::1]:7443`, without port and brackets."""
     if target.startswith(ADDRESS_SCHEMES):
         target = target.partition(":")[2].rsplit("/", maxsplit=1)[-1]
     target = unquote(target)
     if target.startswith("["):
         return target[1:].partition("]")[0]
+    # With more than one colon, and without brackets, it is an IPv6 address without a port.
     return target.rpartition(":")[0] if target.count(":") == 1 else target

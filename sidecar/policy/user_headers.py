@@ -7,11 +7,11 @@ from urllib.parse import quote
 from sidecar.policy.protocols import EnricherCall
 
 ON_BEHALF_OF: Final = "x-ccs-on-behalf-of"
-"""The user that the calling credential represents, percent-encoded; the service compares it with `principal`."""
+"""The user on whose behalf the sidecar calls, percent-encoded. The service compares it with `principal`."""
 IDEMPOTENCY_KEY: Final = "idempotency-key"
 """The key of a call that may change something: the same for each repetition of the call."""
 TRACE_HEADERS: Final = ("traceparent", "tracestate")
-"""The only headers passed on. `baggage` is not: it may hold what the data service has no business to know."""
+"""The only trace headers that are passed on. `baggage` may contain data that the data service must not see."""
 HEADER_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,510}[\x21-\x7e])?\Z")
 
 

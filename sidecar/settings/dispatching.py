@@ -116,7 +116,7 @@ class CostSettings(Section):
 class DispatchSettings(Section):
     """Execution of the calls of one model response."""
 
-    # No default: how many models may run at once for one user is a decision about money and capacity of the operator.
+    # No default: the operator decides about money and capacity, i.e. how many models may run at once for one user.
     fan_out_cap: int = setting(
         ge=1,
         le=10,
@@ -124,8 +124,8 @@ class DispatchSettings(Section):
         "without a default.",
     )
     max_dispatches_per_turn: int = setting(10, ge=1, description="Maximum number of dispatches in one turn.")
-    # Together with `delivery_margin` less than `server.drain_grace`, which `Settings` checks: a stop must outlast a
-    # dispatch.
+    # `Settings` checks that `server.drain_grace` is at least this and `delivery_margin` together, so that a stop cuts
+    # off no dispatch.
     join_timeout: Duration = setting(
         100 * SECOND, gt=NOTHING, description="Maximum duration of a dispatch, regardless of its client's deadline."
     )

@@ -1,4 +1,4 @@
-"""The `[history]` section: which earlier turns a model is given, and when a conversation is summarised."""
+"""The `[history]` section: which earlier turns a model gets, and when a conversation is summarised."""
 
 from datetime import timedelta
 from typing import Final
@@ -61,11 +61,11 @@ class HistorySettings(Section):
     )
 
     def _check(self) -> None:
-        # Otherwise an episode would be due for compaction for ever: the summary may not cover the turns that make it
-        # due.
+        # Otherwise an episode would always be due for compaction: a summary may not cover the recent turns, which alone
+        # exceed the threshold.
         if self.compact_above_turns is not None and self.compact_above_turns < self.recent_turns:
             raise ValueError("compact_above_turns must be at least recent_turns, which are never compacted")
-        # A read returns the newest turns only. The turns that a summary is to cover must be among them.
+        # A read returns only the newest turns. The turns that the next summary must cover have to be among them.
         if self.episode_turns <= max(self.recent_turns, self.compact_above_turns or 0):
             raise ValueError(
                 "episode_turns must be more than recent_turns and compact_above_turns, to reach what is due"

@@ -1,4 +1,7 @@
-"""Parses a setting's value by its annotation. A problem contains the setting's path and never the value."""
+"""Parses the value of a setting according to its annotation, for `Section`.
+
+A problem contains the setting's path and never its value, which may be secret.
+"""
 
 import math
 import re
@@ -9,29 +12,33 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 NOT_READ: Final = object()
-"""Marks a value that could not be read."""
+"""Takes the place of a value that could not be read. None cannot, because it is a valid value."""
 INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
 DIGITS_AT_MOST: Final = 100
-"""The time of `int()` grows with the square of the number of digits."""
+"""Maximum length of a number's text. The time of `int()` grows with the square of the number of digits."""
 YES: Final = frozenset({"true", "1", "yes", "on"})
 NO: Final = frozenset({"false", "0", "no", "off"})
+"""`YES` and `NO`: the texts that a variable may have for true and false."""
 
 
 @unique
 class ProblemKind(Enum):
-    """The kind of a problem."""
+    """The kind of a problem, by which `reading.py` adds a hint to the message."""
 
     MISSING = "missing"
+    """A required setting has no value."""
     UNKNOWN = "unknown"
+    """There is no setting of this name."""
     VALUE = "value"
+    """The value is of a wrong kind or violates a constraint."""
 
 
 class Problem(NamedTuple):
     """One problem of the settings.
 
     Attributes:
-        path: the path of the setting, relative to the section that is read.
-        text: the problem, without the value, which may be secret.
+        path: the path of the setting, e.g. `("dispatch", "fan_out_cap")`.
+        text: the problem, e.g. "must be a number". It never contains the value, which may be secret.
     """
 
     path: tuple[str, ...]
@@ -84,9 +91,8 @@ def read_value(kind: Any, configured: Any, path: tuple[str, ...], problems: list
     """
     origin = get_origin(kind)
     if origin is Union or origin is UnionType:
-        # Chosen before the value is read, so that its problem is about one kind: "must be a number", not "is no number,
-        # nor ...".
-        kind = _meant(get_args(kind), configured)
+        # One kind of the union is chosen before the value is read. The message then names one kind: "must be a number".
+        kind = _kind_for(get_args(kind), configured)
         origin = get_origin(kind)
     if kind is Any or (kind is NoneType and configured is None):
         return configured
@@ -102,8 +108,8 @@ def read_value(kind: Any, configured: Any, path: tuple[str, ...], problems: list
         return NOT_READ
 
 
-def _meant(kinds: tuple[Any, ...], configured: Any) -> Any:
-    """Return the kind that a configured value has: None, a table, or the first other kind."""
+def _kind_for(kinds: tuple[Any, ...], configured: Any) -> Any:
+    """Return the kind of a union by which a value is to be read: None, a table, or the first other kind."""
     if configured is None and NoneType in kinds:
         return NoneType
     tables = [kind for kind in kinds if get_origin(kind) is dict]
@@ -113,7 +119,7 @@ def _meant(kinds: tuple[Any, ...], configured: Any) -> Any:
 
 
 def _read_all(kind: Any, configured: Any, path: tuple[str, ...], problems: list[Problem]) -> Any:
-    """Return a table by name, or a list or tuple, of values of one kind."""
+    """Read a table, list or tuple whose values are all of one kind. Return it, or `NOT_READ`."""
     origin, before = get_origin(kind), len(problems)
     if origin is dict:
         if not isinstance(configured, Mapping):
@@ -132,7 +138,7 @@ def _read_all(kind: Any, configured: Any, path: tuple[str, ...], problems: list[
 
 
 def _read_one(kind: Any, configured: Any) -> Any:
-    """Return a value without parts. Raises `ValueError`."""
+    """Return a value that is neither a table nor a list. Raises `ValueError`."""
     origin = get_origin(kind)
     if origin is Annotated:
         return kind.__metadata__[0](configured)
@@ -172,7 +178,8 @@ def _truth(configured: Any) -> bool:
 def _integer(configured: Any) -> int:
     if isinstance(configured, int) and not isinstance(configured, bool):
         return configured
-    if isinstance(configured, float) and configured.is_integer():  # as JSON Schema counts
+    # `3.0` is a whole number, as in JSON Schema, which checks the settings of plugins.
+    if isinstance(configured, float) and configured.is_integer():
         return int(configured)
     if isinstance(configured, str) and len(configured) <= DIGITS_AT_MOST and INTEGER.fullmatch(configured.strip()):
         return int(configured)
@@ -185,20 +192,21 @@ def _number(configured: Any) -> float:
             value = float(configured)
         except (ValueError, OverflowError):
             value = math.nan
-        # TOML has `nan` and `inf`, which would pass every comparison with a bound or none.
+        # TOML has `nan` and `inf`. Comparisons with `nan` are always false, and `inf` exceeds every minimum.
         if math.isfinite(value):
             return value
     raise ValueError("must be a number")
 
 
 def _path(configured: Any) -> Path:
+    # A path with a null byte would raise only when the file is opened, with a message that names no setting.
     if isinstance(configured, str | Path) and "\0" not in str(configured):
         return Path(configured)
     raise ValueError("must be a path")
 
 
 def _secret(configured: Any) -> Secret:
-    # Wrapped here, before anything else sees it: an error message or log line can then only show `Secret(hidden)`.
+    # Wrapped before other code gets the text: an error message or log line then shows only `Secret(hidden)`.
     return configured if isinstance(configured, Secret) else Secret(_text(configured))
 
 

@@ -1,4 +1,4 @@
-"""The limits of a setting: bounds, lengths, a pattern."""
+"""The constraints of a setting's value (bounds, lengths, a pattern), and the check of a value against them."""
 
 import re
 from collections.abc import Callable, Sized
@@ -12,8 +12,10 @@ class ValueConstraints:
     """The constraints of a setting. None: no such constraint.
 
     Attributes:
-        ge, gt, le: the value is at least, more than, at most this.
-        min_length, max_length: of a text in characters, of a list or table in entries.
+        ge: the value must be at least this.
+        gt: the value must be more than this.
+        le: the value must be at most this.
+        min_length, max_length: length of a text in characters, of a list or table in entries.
         pattern: a regular expression that a text must match from its beginning.
         check: raises `ValueError` for an invalid value.
     """
@@ -31,7 +33,10 @@ class ValueConstraints:
 
 
 def unfit(limits: ValueConstraints, value: Any) -> str | None:
-    """Return the constraint that a value of the right kind violates, or None. The value None violates none."""
+    """Return the constraint that a value violates, as a text such as "must be at least 1"; None: it violates none.
+
+    The value must already have the kind of the setting. None, an unset optional setting, violates no constraint.
+    """
     if value is None:
         return None
     return _out_of_bounds(limits, value) or _of_wrong_length(limits, value) or _of_wrong_form(limits, value)
@@ -59,7 +64,7 @@ def _of_wrong_length(limits: ValueConstraints, value: Sized) -> str | None:
 def _of_wrong_form(limits: ValueConstraints, value: Any) -> str | None:
     if limits.pattern is not None and not re.match(limits.pattern, value):
         return f"must match {limits.pattern}"
-    # After the pattern, so that a check can rely on the text's form.
+    # After the pattern, so that a check can rely on the form of the text.
     if limits.check is not None:
         try:
             limits.check(value)

@@ -1,7 +1,7 @@
-"""Checks that settings and definitions fit together: names that do not exist, addresses that are wrong or missing.
+"""Finds names in the settings that no definition has, and runner hosts whose address is wrong or missing.
 
-A name that matches nothing would have no effect and no message: a host that is never called, a policy that never
-applies, a signature that is never required.
+The start and `sidecar doctor` report them. Otherwise such a name would have no effect and cause no message: e.g. a
+signature would never be required.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -41,7 +41,7 @@ def names_of(catalogue: Catalogue) -> Names:
 
 def unknown_names(settings: Settings, known: Names) -> Iterator[str]:
     """Yield one line for each name in the settings that is unknown and not listed in `definitions.expected`."""
-    # Settings may be deployed before the definitions that they name.
+    # Settings may be deployed before the definitions that they name, so these names are announced there.
     announced = frozenset(settings.definitions.expected)
     yield from _unknown("targets.slots", "slot", settings.targets.slots, known.slots, announced)
     groups = settings.server.host_groups.items()
@@ -68,7 +68,10 @@ def _unknown(
 
 
 def invalid_targets(settings: Settings, catalogue: Catalogue) -> Iterator[str]:
-    """Yield one line for each target without a scheme that the settings give to the runner `grpc` or an instance."""
+    """Yield one line for each invalid address in the settings of a runner host.
+
+    Only addresses for the runner `grpc` and its instances are checked, because other runners have their own forms.
+    """
     found: dict[str, str] = {}
     instances = _grpc_runners(settings)
     for name, section in instances.items():
@@ -89,7 +92,10 @@ def invalid_targets(settings: Settings, catalogue: Catalogue) -> Iterator[str]:
 
 
 def without_target(settings: Settings, catalogue: Catalogue) -> Iterator[tuple[AgentDefinition, str]]:
-    """Yield each listed sub-agent whose runner, `grpc` or an instance, has no host's address, with the remedy."""
+    """Yield each sub-agent without an address of its runner host, and the remedy.
+
+    Only sub-agents with the runner `grpc` or an instance of it need an address.
+    """
     listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
     instances, targets = _grpc_runners(settings), settings.targets
     for definition in (card.definition for card in catalogue.cards.values()):
@@ -97,8 +103,8 @@ def without_target(settings: Settings, catalogue: Catalogue) -> Iterator[tuple[A
         # A definition that no orchestrator lists is never called, so it needs no address.
         if definition.slot not in listed or runner not in instances:
             continue
-        said = definition.runner.target, targets.slots.get(definition.slot), targets.verticals.get(definition.vertical)
-        if not any((*said, instances[runner].get("target"))):
+        own, vertical = targets.slots.get(definition.slot), targets.verticals.get(definition.vertical)
+        if not any((definition.runner.target, own, vertical, instances[runner].get("target"))):
             yield definition, f'set `targets.slots.{definition.slot} = "unix:/run/{definition.slot}.sock"`'
 
 
@@ -109,10 +115,8 @@ def missing_targets(settings: Settings, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _grpc_runners(settings: Settings) -> Mapping[str, Mapping[str, Any]]:
-    """Return the settings of the runner `grpc` and of its instances, by name.
-
-    Other runners may need no target, or one of another form.
-    """
+    """Return the settings of the runner `grpc` and of its instances, by name."""
+    # `grpc` itself may have no section; a section `[runners.grpc]` replaces the empty one.
     return {GRPC: {}} | {name: each for name, each in settings.runners.items() if each.get(PLUGIN) == GRPC}
 
 

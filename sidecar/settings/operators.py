@@ -1,4 +1,4 @@
-"""The `[operators]` section, whose keys and issuers decide which role tokens count, and `[principals]`."""
+"""The sections `[operators]`, which says whose role tokens are valid, and `[principals]`, which does so for users."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -40,7 +40,7 @@ class JwksSettings(Section):
     )
 
     def _check(self) -> None:
-        # With both, a revoked key that is still in the file would continue to count.
+        # With both, a key that the issuer revoked would stay valid while the file still contains it.
         if (self.jwks_file is None) == (self.jwks_url is None):
             raise ValueError("give either jwks_file or jwks_url, not both")
         if self.jwks_url is not None:
@@ -49,7 +49,7 @@ class JwksSettings(Section):
                 raise ValueError(
                     "jwks_url must be https, or http on loopback: an attacker who replaces the keys can sign any token"
                 )
-            # The URL is shown in logs, and a password in it would be, too.
+            # Logs show the URL, and so a password in it.
             if not parts.hostname or parts.username is not None:
                 raise ValueError("jwks_url needs a host and must not contain a user")
         if self.max_key_age <= self.refresh:
@@ -135,6 +135,6 @@ class OperatorSettings(Section):
         return bool(self.keys or self.key or self.issuer)
 
     def _check(self) -> None:
-        # A token for the test deployment, signed with the same key, would otherwise be valid in production.
+        # Otherwise a token for the test deployment would be valid in production, if both trust the same key.
         if (self.keys or self.key) and not self.deployment:
             raise ValueError("deployment is empty; name it, so that no token of another deployment counts here")

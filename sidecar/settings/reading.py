@@ -1,7 +1,7 @@
 """Reads the settings: a TOML file, overridden by variables such as `SIDECAR__DISPATCH__FAN_OUT_CAP`.
 
-Nothing is ignored silently: an unknown key, or a variable without a setting, prevents the start. All problems are
-reported together.
+An unknown key, or a variable without a setting, prevents the start. Otherwise a misspelled setting would have no effect
+and cause no message. All problems are reported together.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,40 +18,42 @@ from sidecar.settings.settings import Settings
 
 PREFIX: Final = "SIDECAR__"
 LARGEST_FILE: Final = 256 * 1024
-"""In bytes. The example file with every setting has about a tenth of it."""
+"""In bytes. The example file with every setting has about a tenth of this size."""
 
-Path_ = tuple[str, ...]
+SettingPath = tuple[str, ...]
+"""The path of a setting, e.g. `("dispatch", "fan_out_cap")`."""
 
 
 def read_settings(file: Path | None, environ: Mapping[str, str]) -> Settings:
-    """Return the settings.
+    """Return the settings of the process.
 
     Args:
         file: the TOML file; None: variables only.
-        environ: the environment.
+        environ: the environment variables; those with other prefixes are ignored.
 
     Raises:
-        SettingsProblem: lists all problems.
+        SettingsProblem: the settings are wrong. The error lists all problems.
     """
     document, problems = ({}, []) if file is None else _document(file)
     for name, one in Settings.SETTINGS.items():
         if one.is_required():
-            document.setdefault(name, {})  # so that a missing setting is reported by its full name
-    variables: dict[Path_, str] = {}
+            # An empty section, so that the message names the missing setting, `dispatch.fan_out_cap`, not the section.
+            document.setdefault(name, {})
+    variables: dict[SettingPath, str] = {}
     # Sorted, so that the problems are reported in the same order at each start.
     for name in sorted(name for name in environ if name.upper().startswith(PREFIX)):
         # Two underscores separate the parts, because the names of settings contain single ones.
         path = tuple(name[len(PREFIX) :].lower().split("__"))
-        problem = _claim(document, path, environ[name])
+        problem = _insert(document, path, environ[name])
         if problem is None:
             variables[path] = name
         else:
             problems.append(f"{name}: {problem}")
     try:
-        # Although there may be problems already: the file's own problems are to be reported with those of the
-        # variables.
+        # Even after a problem with a variable, so that the problems of the file are reported together with it.
         settings = Settings(**document)
     except InvalidValues as wrong:
+        # `from None`: the cause repeats the problems without file and variable.
         raise SettingsProblem([*problems, *(_line(one, file, variables) for one in wrong.problems)]) from None
     if problems:
         raise SettingsProblem(problems)
@@ -59,9 +61,10 @@ def read_settings(file: Path | None, environ: Mapping[str, str]) -> Settings:
 
 
 def _document(file: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return the parsed file and no problem, or an empty document and the problem."""
     try:
         content = file.read_bytes()
-        # A wrong path, e.g. that of a database, must give a message and not minutes of parsing.
+        # The path of a large file by mistake, e.g. of a database, must give a message and not minutes of parsing.
         if len(content) > LARGEST_FILE:
             return {}, [f"{file}: is larger than {LARGEST_FILE} bytes"]
         return from_toml(content), []
@@ -71,14 +74,14 @@ def _document(file: Path) -> tuple[dict[str, Any], list[str]]:
         return {}, [f"{file}: is not TOML: {error}"]
 
 
-def _claim(document: dict[str, Any], path: Path_, text: str) -> str | None:
-    """Insert a variable's value into `document`, or return why no setting has that name."""
+def _insert(document: dict[str, Any], path: SettingPath, text: str) -> str | None:
+    """Insert the value of a variable into `document`, or return why this is not possible."""
     kind: Any = Settings
     for depth, part in enumerate(path):
         kind, known = _below(kind, part)
         if known is not None:
             return f"no setting is called {'.'.join(path[: depth + 1])}{_hint(part, known)}"
-    # A list or table has no other notation in a variable. Texts are taken as they are, without JSON's quotes.
+    # Lists and tables are written as JSON. Other values are taken as they are, so that a text needs no quotes.
     if _is_structured(kind):
         try:
             value = from_json(text)
@@ -96,8 +99,12 @@ def _claim(document: dict[str, Any], path: Path_, text: str) -> str | None:
 
 
 def _below(kind: Any, part: str) -> tuple[Any, tuple[str, ...] | None]:
-    """Return the type of a member; or, if there is no such member, the existing names."""
-    kind = _said(kind)
+    """Look up a setting or a key inside a section or table.
+
+    Returns:
+        its type, and None; or, if there is no such member, None and the names that exist. A table accepts every name.
+    """
+    kind = _without_none(kind)
     if isinstance(kind, type) and issubclass(kind, Section):
         one = kind.SETTINGS.get(part)
         return (None, tuple(kind.SETTINGS)) if one is None or not part else (one.kind, None)
@@ -106,25 +113,26 @@ def _below(kind: Any, part: str) -> tuple[Any, tuple[str, ...] | None]:
     return (kind, None) if kind is Any and part else (None, ())
 
 
-def _said(kind: Any) -> Any:
+def _without_none(kind: Any) -> Any:
     """Return the type without None, if it is a union of one type and None."""
     others = [each for each in get_args(kind) if each is not NoneType]
     return others[0] if get_origin(kind) in {Union, UnionType} and len(others) == 1 else kind
 
 
 def _is_structured(kind: Any) -> bool:
-    kind = _said(kind)
+    kind = _without_none(kind)
     return get_origin(kind) in {list, dict, tuple} or (isinstance(kind, type) and issubclass(kind, Section))
 
 
 def _hint(name: str, known: tuple[str, ...]) -> str:
+    """Return the end of a message: the most similar of the known names, or all of them."""
     meant = nearest(name, known)
     return f"; did you mean `{meant}`?" if meant else f"; there are: {', '.join(known)}" if known else ""
 
 
 def _in_sections(name: str) -> list[str]:
     """Return the paths of the settings with this name inside sections."""
-    sections = ((path, _said(one.kind)) for path, one in Settings.SETTINGS.items())
+    sections = ((path, _without_none(one.kind)) for path, one in Settings.SETTINGS.items())
     return [
         f"{path}.{name}"
         for path, kind in sections
@@ -132,23 +140,23 @@ def _in_sections(name: str) -> list[str]:
     ]
 
 
-def _line(problem: Problem, file: Path | None, variables: Mapping[Path_, str]) -> str:
-    return f"{_source(problem.path, file, variables)}: {_sentence(problem)}"
+def _line(problem: Problem, file: Path | None, variables: Mapping[SettingPath, str]) -> str:
+    return f"{_source(problem.path, file, variables)}: {_text_with_hint(problem)}"
 
 
-def _source(path: Path_, file: Path | None, variables: Mapping[Path_, str]) -> str:
-    """Return the source of a value: the variable that set it, otherwise file and key."""
+def _source(path: SettingPath, file: Path | None, variables: Mapping[SettingPath, str]) -> str:
+    """Return the source of a value: the variable that set it or a table around it, otherwise the file and the key."""
     for prefix in _prefixes(path):
         if prefix in variables:
             return variables[prefix]
     return f"{file or 'no file'}: {'.'.join(path)}" if path else str(file or "settings")
 
 
-def _prefixes(path: Path_) -> Iterator[Path_]:
+def _prefixes(path: SettingPath) -> Iterator[SettingPath]:
     return (path[:length] for length in range(len(path), 0, -1))
 
 
-def _sentence(problem: Problem) -> str:
+def _text_with_hint(problem: Problem) -> str:
     path = problem.path
     if problem.kind is ProblemKind.MISSING:
         return f"{problem.text} (or set {PREFIX}{'__'.join(path).upper()})"
@@ -156,6 +164,7 @@ def _sentence(problem: Problem) -> str:
         kind: Any = Settings
         for part in path[:-1]:
             kind, _ = _below(kind, part)
+        # A setting at the top level may have been written before the header of its section.
         moved = _in_sections(path[-1]) if len(path) == 1 else []
         if moved:
             return f"{problem.text}; it belongs to another one: {', '.join(f'`{each}`' for each in moved)}"

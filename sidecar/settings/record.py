@@ -63,7 +63,7 @@ class RecordSettings(Section):
     retention: RetentionSettings = setting(RetentionSettings(), description="Retention of the record.")
 
     def _check(self) -> None:
-        # With both, it would not be obvious which database gets the record; with none, there is no address.
+        # With both, an operator could not be sure which database gets the record. With none, there is no address.
         configured = self.postgresql
         if self.database == "postgresql" and (configured.dsn is None) == (configured.dsn_file is None):
             raise ValueError("give `postgresql.dsn_file`, or `postgresql.dsn` by its variable; one of them")

@@ -1,4 +1,7 @@
-"""Generates two documents from the settings: the example file and the reference page."""
+"""Generates two documents from the classes of settings: the example file and the page docs/settings.md.
+
+`python -m scripts.document_settings` writes them.
+"""
 
 import json
 from collections.abc import Iterator
@@ -13,6 +16,7 @@ from sidecar.settings.settings import Settings
 from sidecar.settings.values import duration_text
 
 ANY_NAME: Final = "<name>"
+"""Stands in a path for a name that the operator chooses, e.g. in `[tls.peers.<name>]`."""
 REQUIRED: Final = {
     "definitions.path": "examples/config",
     "dispatch.fan_out_cap": 3,
@@ -24,15 +28,16 @@ REQUIRED: Final = {
     f"operators.key.{ANY_NAME}.roles": ["breaker"],
     f"operators.key.{ANY_NAME}.subjects": ["watchdog@example"],
 }
-"""Example values of the required settings."""
+"""Example values of the required settings, which have no default to show."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A section and its path.
+    """A section at one path of the settings file.
 
     Attributes:
-        defaults: its default values; None if the section is required, or occurs once for each name.
+        path: the path, e.g. `record.sqlite`; empty for the settings themselves.
+        defaults: the section with its default values; None if the section is required, or occurs once for each name.
     """
 
     path: str
@@ -43,11 +48,12 @@ class Table:
         """Yield name, description and default of each setting that is not a section itself."""
         for name, field in self.section.SETTINGS.items():
             if not _is_section(field.kind):
+                # The parent section may construct the defaults with other values than those of the class.
                 yield name, field, field.default if self.defaults is None else getattr(self.defaults, name)
 
 
 def example_toml() -> str:
-    """Return a settings file that holds every setting: required ones set, all others commented out at their default."""
+    """Return a settings file with every setting. Required ones have example values, all others are commented out."""
     lines = [
         "# Every setting, at its default; generated from the code by `python -m scripts.document_settings`.",
         "# A variable overrides the file: SIDECAR__DISPATCH__FAN_OUT_CAP=3. Durations: 250ms, 90s, 15m, 1h30m, PT1.5S.",
@@ -90,6 +96,7 @@ def settings_page() -> str:
 
 
 def _tables(section: type[Section], path: str, defaults: Section | None) -> Iterator[Table]:
+    """Yield a section and, recursively, the sections inside it, in the order of their definition."""
     yield Table(path, section, defaults)
     for name, field in section.SETTINGS.items():
         inner, kind = (f"{path}.{name}" if path else name), field.kind
@@ -100,7 +107,7 @@ def _tables(section: type[Section], path: str, defaults: Section | None) -> Iter
 
 
 def _example_lines(path: str, name: str, field: Setting, default: Any) -> list[str]:
-    """Return comment and assignment of one setting."""
+    """Return the lines of one setting: its description as a comment, and its assignment."""
     comment = f"# {field.description}"
     if field.is_required():
         mark = "#" if ANY_NAME in path else ""
@@ -111,13 +118,14 @@ def _example_lines(path: str, name: str, field: Setting, default: Any) -> list[s
 
 
 def _cell(field: Setting, default: Any) -> str:
+    """Return the text of the column "default"."""
     if field.is_required():
         return "**required**"
     return "none" if default is None or default in ("", {}) else f"`{_toml(default)}`"
 
 
 def _toml(value: Any) -> str:
-    """Return a default as TOML; JSON's strings, numbers, booleans and lists are TOML's."""
+    """Return a default value in TOML. Strings, numbers, booleans and lists are written as in JSON."""
     if isinstance(value, timedelta):
         return json.dumps(duration_text(value))
     if isinstance(value, Enum):

@@ -40,10 +40,10 @@ class RolloutSettings(Section):
 
     @classmethod
     def _prepared(cls, configured: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Accept the former setting `enabled` if it is true: replicas of two releases may share a file.
+        """Remove the former setting `enabled` from the table; replicas of two releases may share a file.
 
         Raises:
-            ValueError: it is anything but true.
+            ValueError: the value of `enabled` is not true.
         """
         if "enabled" not in configured:
             return configured

@@ -1,4 +1,4 @@
-"""The JSON schema of a section: built-in plugins declare their settings in the same form as installed ones."""
+"""Converts a section to the JSON schema that every plugin's descriptor needs; built-in plugins declare sections."""
 
 from types import NoneType, UnionType
 from typing import Any, Final, get_args, get_origin

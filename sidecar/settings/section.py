@@ -1,6 +1,7 @@
-"""A table of the settings file: its allowed keys, and the parsing of its values.
+"""The base class of the tables of the settings file. A subclass declares the keys of one table, `Section` parses them.
 
-Sections are plain classes: a start processes only the configured values, not the defaults.
+Sections are plain classes and no pydantic models, because their import is a part of every start. Only configured values
+are parsed; a default is an attribute of the class.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,10 +11,11 @@ from sidecar.settings.kinds import NOT_READ, InvalidValues, Problem, ProblemKind
 from sidecar.settings.limits import ValueConstraints, unfit
 
 NO_DEFAULT: Final = object()
+"""The default of a required setting. None cannot mark one, because it is a valid default."""
 
 
-class _ConfiguredValue(TypedDict, total=False):
-    """The optional arguments of `setting`: the constraints of the value."""
+class _Constraints(TypedDict, total=False):
+    """The optional arguments of `setting`, as in `ValueConstraints`."""
 
     ge: Any
     gt: Any
@@ -28,9 +30,10 @@ class Setting:
     """One setting of a section.
 
     Attributes:
-        kind: its annotation.
-        default: its default value; `NO_DEFAULT` if it is required.
+        kind: the annotation, i.e. the type of the value.
+        default: the default value; `NO_DEFAULT` if the setting is required.
         description: one sentence or more, for the documentation.
+        limits: the constraints of the value.
     """
 
     __slots__ = ("default", "description", "kind", "limits")
@@ -42,11 +45,11 @@ class Setting:
         self.limits = limits
 
     def is_required(self) -> bool:
-        """Whether it has no default."""
+        """Return whether the setting has no default."""
         return self.default is NO_DEFAULT
 
 
-def setting(default: Any = NO_DEFAULT, *, description: str = "", **limits: Unpack[_ConfiguredValue]) -> Any:
+def setting(default: Any = NO_DEFAULT, *, description: str = "", **limits: Unpack[_Constraints]) -> Any:
     """Describe a setting; a section assigns the result to the setting's name.
 
     Args:
@@ -71,7 +74,8 @@ class Section:
     def __init_subclass__(cls) -> None:
         """Collect the settings of the class. The default of a setting becomes an attribute of the class."""
         found: dict[str, Setting] = {}
-        for base in reversed(cls.__mro__[1:]):  # those of the sections that it extends
+        # First the settings of the sections that it extends, so that the order is that of the definitions.
+        for base in reversed(cls.__mro__[1:]):
             found |= vars(base).get("SETTINGS", {})
         for name, kind in cls.__annotations__.items():
             if name == "SETTINGS":
@@ -83,23 +87,24 @@ class Section:
             found[name].kind = kind
             if not found[name].is_required():
                 setattr(cls, name, found[name].default)
+            # The class attribute of a required setting would be returned as its value.
             elif configured is not NO_DEFAULT:
                 delattr(cls, name)
         cls.SETTINGS = found
 
     def __init__(self, /, **configured: Any) -> None:
-        """Set the configured values, by name. Raises `InvalidValues`."""
+        """Parse the values of a table, by the names of the settings. Raises `InvalidValues` with all problems."""
         problems: list[Problem] = []
-        self._take(configured, (), problems)
+        self._read_table(configured, (), problems)
         if problems:
             raise InvalidValues(problems)
 
     @classmethod
     def read(cls, configured: Any, path: tuple[str, ...], problems: list[Problem]) -> Any:
-        """Return the section of a table; or `NOT_READ`, after adding its problems to `problems`.
+        """Return the section that a table describes; or `NOT_READ`, after adding the problems to `problems`.
 
         Args:
-            configured: a table; or a section of this kind, which is returned as it is.
+            configured: the table; or a section of this class, which is returned unchanged.
             path: the path of the section in the settings.
             problems: receives the problems, in the order of the settings.
         """
@@ -109,11 +114,12 @@ class Section:
             problems.append(Problem(path, ProblemKind.VALUE, "must be a table"))
             return NOT_READ
         before = len(problems)
-        made = cls.__new__(cls)
-        made._take(configured, path, problems)  # noqa: SLF001  its own class
-        return made if len(problems) == before else NOT_READ
+        # Without `__init__`, which would raise: the caller collects the problems of all sections.
+        section = cls.__new__(cls)
+        section._read_table(configured, path, problems)  # noqa: SLF001  its own class
+        return section if len(problems) == before else NOT_READ
 
-    def _take(self, configured: Mapping[str, Any], path: tuple[str, ...], problems: list[Problem]) -> None:
+    def _read_table(self, configured: Mapping[str, Any], path: tuple[str, ...], problems: list[Problem]) -> None:
         before = len(problems)
         try:
             configured = self._prepared(configured)
@@ -126,11 +132,13 @@ class Section:
                 problem = None if value is NOT_READ else unfit(one.limits, value)
                 if problem is not None:
                     problems.append(Problem((*path, name), ProblemKind.VALUE, problem))
+                # Not by assignment, which `__setattr__` refuses.
                 self.__dict__[name] = value
             elif one.is_required():
                 problems.append(Problem((*path, name), ProblemKind.MISSING, "is required"))
         unknown = [(*path, str(name)) for name in configured if name not in self.SETTINGS]
         problems += [Problem(place, ProblemKind.UNKNOWN, "no such setting") for place in unknown]
+        # Only if every value is valid: `_check` may then rely on their kinds.
         if len(problems) == before:
             try:
                 self._check()
@@ -139,23 +147,23 @@ class Section:
 
     @classmethod
     def _prepared(cls, configured: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the table as it is read. Raises `ValueError`."""
+        """Return the table that is to be parsed, e.g. without a former setting. Raises `ValueError`."""
         return configured
 
     def _check(self) -> None:
         """Raise `ValueError` if the values contradict each other."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: settings are read once."""
+        """Raise `AttributeError`: the settings do not change while the process runs."""
         raise AttributeError(f"settings are frozen: {type(self).__name__}.{name} cannot be changed")
 
     def __eq__(self, other: object) -> bool:
         """Return whether both have equal values."""
         return type(other) is type(self) and all(getattr(self, name) == getattr(other, name) for name in self.SETTINGS)
 
-    __hash__ = None  # type: ignore[assignment]  # tables in it cannot be hashed
+    __hash__ = None  # type: ignore[assignment]  # values may be dicts, which cannot be hashed
 
     def __repr__(self) -> str:
-        """Show every value; secrets hide themselves."""
+        """Return a text with every value. A `Secret` shows no content."""
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.SETTINGS)
         return f"{type(self).__name__}({shown})"

@@ -1,4 +1,4 @@
-"""The sections without a module of their own."""
+"""The short sections of the settings, e.g. plugins, definitions, progress reports, flags, keys, telemetry and log."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -22,7 +22,7 @@ class SignatureSettings(Section):
     tools: list[str] = setting([], description="Tools whose responses must be signed.")
 
     def _check(self) -> None:
-        # Keys alone would suggest a protection that nothing uses; names alone would withhold every response.
+        # Keys alone would suggest a protection that does not exist. Names alone would withhold every response.
         if bool(self.files) != bool(self.connectors or self.verticals or self.tools):
             raise ValueError("give both: keys in `files`, and in `connectors`, `verticals` or `tools` whose answers")
         wrong = [key_id for key_id in self.files if not (key_id.isascii() and key_id.isalnum())]
@@ -84,6 +84,8 @@ class EventSettings(Section):
     )
 
     def _check(self) -> None:
+        # Without a replacement the transformed report would have no type. A replacement without the policy has no
+        # effect, so it is a mistake.
         if (self.policy is Handling.TRANSFORM) != bool(self.transform_to):
             raise ValueError("`transform_to` requires the policy `transform`")
 
@@ -185,8 +187,8 @@ class FlagRefreshSettings(Section):
     )
 
     def _check(self) -> None:
-        # Otherwise healthy flags would count as unreachable between two fetches, and their definitions would not be
-        # served.
+        # Otherwise the flags of a healthy backend would become stale between two fetches, and the definitions that they
+        # gate would not be served.
         if self.max_staleness <= self.fetch_deadline + self.refresh_interval:
             raise ValueError("max_staleness must be longer than fetch_deadline and refresh_interval together")
 
@@ -202,7 +204,7 @@ class KeysSettings(Section):
     signing: str = setting("", description="Id of the signing key; optional if there is only one.")
 
     def _check(self) -> None:
-        # Without the key no turn could be bound: better no start than a sidecar that refuses each call.
+        # Without the signing key no turn could be bound. A start that fails is noticed earlier.
         if self.signing and self.signing not in self.files:
             raise ValueError("`signing` is not the id of a key in `files`")
         if len(self.files) > 1 and not self.signing:

@@ -1,4 +1,4 @@
-"""The `[server]` section: listeners, the stop, and groups of runner hosts that run as other users."""
+"""The `[server]` section: listeners, limits on connections, the behaviour on shutdown, and host groups."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -33,7 +33,8 @@ class LimitsSettings(Section):
 
 
 def group_directory(text: Any) -> Path:
-    """Return the absolute path of a group's directory, in which there is room for a socket. Raises `ValueError`."""
+    """Return the absolute path of a host group's directory. Raises `ValueError`."""
+    # Checked as the path of the socket in it, because the kernel limits the length of that path.
     return socket_path(f"{text}/{AGENTS_SOCKET}").parent
 
 
@@ -116,9 +117,10 @@ class ServerSettings(Section):
     def _check(self) -> None:
         if self.dispatch_socket == self.agents_socket:
             raise ValueError("dispatch_socket and agents_socket must differ: they admit different callers")
-        # Access to a socket is controlled by its directory's mode: two sockets in one directory would admit the same
-        # users.
+        # The mode of a directory controls the access to its sockets. Two sockets in one directory would therefore
+        # admit the same users.
         owners = {self.dispatch_socket.parent: "dispatch_socket", self.agents_socket.parent: "agents_socket"}
+        # A sub-agent in two groups would have two sockets, and it would be open which host may use its grants.
         taken: dict[tuple[str, str], str] = {}
         for name, group in self.host_groups.items():
             if (owner := owners.setdefault(group.directory, f"host_groups.{name}")) != f"host_groups.{name}":

@@ -1,4 +1,4 @@
-"""The `[session]` section: the lane, one stream for all RPCs of an orchestrator."""
+"""The `[session]` section: the session lane, one long gRPC stream for all operations of a consumer-agent."""
 
 from datetime import timedelta
 from typing import Final
@@ -61,6 +61,6 @@ class SessionSettings(Section):
     )
 
     def _check(self) -> None:
-        # Otherwise the lane's limit would end an operation that is within its own.
+        # Otherwise the limit of the lane would end an operation that is still within the limit of an operation.
         if self.max_lane_queue_bytes < self.max_operation_queue_bytes:
             raise ValueError("max_lane_queue_bytes must be at least max_operation_queue_bytes")

@@ -78,11 +78,12 @@ class Settings(Section):
     log: LogSettings = setting(LogSettings(), description="The log.")
 
     def _check(self) -> None:
+        # A dispatch lasts at most the two times together. A shorter grace would stop it before its outcomes are sent.
         if self.server.drain_grace < self.dispatch.join_timeout + self.dispatch.delivery_margin:
             raise ValueError(
                 "server.drain_grace must be at least dispatch.join_timeout and dispatch.delivery_margin together, "
                 "so that no dispatch is cut off by a stop"
             )
-        # A listener without any key could only refuse, and the operator would look for the reason in the certificates.
+        # A listener without any key could only refuse calls, and an operator would suspect the certificates.
         if self.tls.listeners.operators is not None and not self.operators.configured:
             raise ValueError("tls.listeners.operators needs `operators.keys`, `operators.key` or `operators.issuer`")

@@ -1,4 +1,4 @@
-"""The `[tls]` section, and the certificates of connections that the sidecar opens."""
+"""The `[tls]` section for TCP listeners, and a base class for the certificates of outgoing connections."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -16,8 +16,9 @@ ListenerName = Literal["dispatch", "agents", "operators"]
 
 
 def tls_address(text: Any) -> str:
-    """Return `host:port` unchanged. Raises `ValueError`."""
+    """Return the address `host:port` unchanged. Raises `ValueError`."""
     host, _, port = str(text).rpartition(":")
+    # An IPv6 address must be in brackets: without them, its last part could be taken for the port.
     bare = ":" not in host or (host.startswith("[") and host.endswith("]"))
     if not host or not bare or "/" in host or not port.isdigit() or int(port) > HIGHEST_PORT:
         raise ValueError('must be an address and a port, e.g. "0.0.0.0:7443" or "[::]:7443"')
@@ -30,7 +31,8 @@ def _reachable(address: str) -> bool:
     try:
         wildcard = ipaddress.ip_address(host.strip("[]")).is_unspecified
     except ValueError:
-        wildcard = host.isdecimal()  # a bare number is an address, too: `0` is 0.0.0.0
+        # The resolver of the system takes a bare number for an address: `0` is 0.0.0.0.
+        wildcard = host.isdecimal()
     return not wildcard and int(port) > 0
 
 
@@ -89,8 +91,8 @@ class TlsPeerSettings(Section):
         if wrong is not None:
             raise ValueError(wrong)
         hosts = bool(self.slots or self.verticals)
-        # A host without slots could use no grant, and slots of a peer that may not call have no effect. Both are
-        # mistakes.
+        # A runner host without slots could use no grant. Slots of a peer that may not call `agents` have no effect.
+        # Both are mistakes.
         if ("agents" in self.may) is not hosts:
             what = "also needs `slots` or `verticals`" if not hosts else "is missing in `may`, but needed for `slots`"
             raise ValueError(f'"agents" {what}')
@@ -121,14 +123,13 @@ class TlsSettings(Section):
                 "ca_file, certificate_file and key_file are required for listeners: nothing is served over TCP without "
                 "mutual TLS"
             )
-        # An identity in two entries would have the rights of whichever is found first.
+        # An identity in two entries would have the rights of the entry that is found first.
         owner: dict[str, str] = {}
         for name, peer in self.peers.items():
             for identity in peer.identities:
                 if owner.setdefault(identity, name) != name:
                     raise ValueError(f"peers.{name}.identities: {identity} is in peers.{owner[identity]}, too")
-        # A listener that refuses every caller is a forgotten entry, which would otherwise be noticed only by failing
-        # clients.
+        # A listener that no peer may call is probably a forgotten entry. Otherwise only failing clients would show it.
         for name in names:
             if not any(name in peer.may for peer in self.peers.values()):
                 raise ValueError(f"listeners.{name} would refuse every caller: no entry of [tls.peers] may call it")

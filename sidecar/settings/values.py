@@ -10,24 +10,25 @@ LONGEST_SOCKET_PATH: Final = 100
 """Bytes. The kernel accepts 107; the lock file beside the socket has a longer name."""
 HIGHEST_PORT: Final = 65_535
 PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
+"""One number with its unit, as in `1h30m`. `ASCII`, because `\\d` would also match digits of other scripts."""
 MILLISECONDS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 NUMBER: Final = r"(\d+(?:\.\d+)?)"
 ISO: Final = re.compile(
     rf"P(?=[\dT])(?:{NUMBER}W)?(?:{NUMBER}D)?(?:T(?=\d)(?:{NUMBER}H)?(?:{NUMBER}M)?(?:{NUMBER}S)?)?", re.ASCII
 )
-"""Without years and months, whose length varies."""
+"""An ISO 8601 duration without years and months, whose length varies."""
 LONGEST_TEXT: Final = 100
-"""In characters. A bound on the time of the regular expressions."""
+"""Maximum characters of a duration's text, which limits the time of the regular expressions."""
 
 
 def duration(text: Any) -> timedelta:
-    """Return `"250ms"`, `"90s"`, `"1h30m"` or an ISO 8601 duration. Raises `ValueError`."""
+    """Return the duration that a text such as `250ms`, `1h30m` or `PT1.5S` (ISO 8601) means. Raises `ValueError`."""
     if isinstance(text, timedelta):
         return text
     if isinstance(text, str) and len(text) <= LONGEST_TEXT:
         parts = PART.findall(text)
         try:
-            # `findall` skips what does not match, so the parts must add up to the whole text.
+            # `findall` skips characters that do not match, so the parts must add up to the whole text.
             if parts and "".join(number + unit for number, unit in parts) == text:
                 return timedelta(milliseconds=sum(float(number) * MILLISECONDS[unit] for number, unit in parts))
             if iso := ISO.fullmatch(text):
@@ -39,7 +40,7 @@ def duration(text: Any) -> timedelta:
 
 
 def duration_text(value: timedelta) -> str:
-    """Return the duration in the largest unit that fits; `duration` reads it back."""
+    """Return the duration as a whole number of the largest unit that divides it, e.g. `90s`; for `duration` to read."""
     milliseconds = round(value / timedelta(milliseconds=1))
     unit = next(name for name in ("h", "m", "s", "ms") if milliseconds % MILLISECONDS[name] == 0)
     return f"{milliseconds // MILLISECONDS[unit]}{unit}"
@@ -52,7 +53,7 @@ def socket_path(text: Any) -> Path:
     paths, it is resolved against the working directory of the process.
     """
     path = str(text).removeprefix("unix:")
-    # With a message of its own, because the remedy is in another section.
+    # A TCP address has a message of its own, because it belongs into another section.
     if re.search(r":\d+\Z", path):
         raise ValueError(
             "is a TCP address, which is served with mutual TLS only: put it into [tls.listeners], and give the path "
@@ -60,6 +61,7 @@ def socket_path(text: Any) -> Path:
         )
     if not path.startswith(("/", "./")):
         raise ValueError("must be the path of a Unix socket, beginning with / or ./")
+    # Made absolute before the check of its length: the kernel limits the path that is passed to it.
     path = str(Path(path).absolute())
     if len(path.encode()) > LONGEST_SOCKET_PATH:
         raise ValueError(f"is longer than the {LONGEST_SOCKET_PATH} bytes a socket's path may have")

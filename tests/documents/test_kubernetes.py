@@ -139,3 +139,18 @@ def test_a_runner_host_has_a_user_of_its_own_and_only_the_volume_of_its_group(se
         True,
         str(security["fsGroup"]),
     )
+
+
+def test_the_job_of_the_schema_is_locked_down_and_has_the_settings_of_the_pod(settings: Settings) -> None:
+    """It reads the address of the database where the settings name it, with the password of the owner."""
+    job = one("Job")["spec"]["template"]["spec"]
+    containers = [*job["initContainers"], *job["containers"]]
+    mounted = {mount["name"]: mount["mountPath"] for mount in job["containers"][0]["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in job["volumes"]}
+
+    locked = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+    assert [container["securityContext"] for container in containers] == [locked, locked]
+    assert job["securityContext"] == pod()["securityContext"]
+    assert volumes["settings"] in pod()["volumes"]
+    assert volumes["secret"]["secret"]["secretName"] == "sidecar-schema-owner"
+    assert mounted["keys"] == str(settings.record.postgresql.dsn_file.parent)

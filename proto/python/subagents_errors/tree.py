@@ -246,7 +246,7 @@ class DependencyUnavailable(SubagentsError):
 
 
 class Draining(DependencyUnavailable):
-    """The process is shutting down and accepts no new turns."""
+    """The process accepts no new turns: it is shutting down, or an operator has drained it."""
 
     reason = "DRAINING"
 

@@ -19,16 +19,16 @@ INDENT: Final = re.compile(r"\s*")
 
 
 def annotations_of(content: bytes) -> tuple[Annotation, ...]:
-    """Return the override comments of a parsed file, in order of line.
+    """Return the comments `# minor-change: REASON` of a file, in order of line.
 
-    A comment after a value belongs to that line. A comment on its own line belongs to the next item, or to the
-    previous item if the next one is indented less.
+    A comment after a value belongs to the line of the value. A comment on its own line belongs to the next item, or to
+    the previous item if the next one is indented less.
     """
     if COMMENT.encode() not in content:
         return ()
     text = content.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = text.splitlines()
-    # Only if the text occurs at all: parsing a file again for its positions takes longer than loading it.
+    # Parsed only if the text occurs at all, because this takes longer than loading the file.
     scalars = sorted(_scalars(text))
     return tuple(
         Annotation(_anchor(lines, number, found.start()), found["reason"])
@@ -38,7 +38,8 @@ def annotations_of(content: bytes) -> tuple[Annotation, ...]:
 
 
 def _scalars(text: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield begin and end of each scalar as (line, column), counted from 0: a `#` inside a scalar is text."""
+    """Yield the begin and the end of each scalar as (line, column), counted from 0."""
+    # Needed because a `#` inside a scalar is text and begins no comment.
     try:
         for event in yaml.parse(text, Loader=PARSER):
             if isinstance(event, yaml.ScalarEvent) and event.start_mark is not None and event.end_mark is not None:
@@ -54,7 +55,13 @@ def _inside(scalars: list[tuple[tuple[int, int], tuple[int, int]]], line: int, c
 
 
 def _anchor(lines: list[str], number: int, column: int) -> int:
-    """Return the line, counted from 1, that a comment at (number, column) belongs to."""
+    """Return the line, counted from 1, of the item to which a comment belongs.
+
+    Args:
+        lines: all lines of the file.
+        number: the line of the comment, counted from 0.
+        column: the column of the comment, counted from 0.
+    """
     if lines[number][:column].strip():
         return number + 1
     after = next((at for at in range(number + 1, len(lines)) if not EMPTY.match(lines[at])), None)

@@ -1,6 +1,6 @@
-"""Reads the two versions that `sidecar validate-refs` compares: the files, and a base from git or a folder.
+"""Reads the two versions that `sidecar validate-refs` compares: the present files (the head) and a base.
 
-Only what differs between base and head is read and parsed; git determines the differences by its content hashes.
+The base is a commit in git or a second folder. Of a commit, only files that differ from the head are read and parsed.
 """
 
 import subprocess
@@ -27,13 +27,14 @@ from sidecar.core.definitions.review.references import (
 OWNED: Final = "dubious ownership"
 """Git's error for a checkout that another user owns, such as a checkout that is mounted into a container."""
 NOTHING_BEFORE: Final = f"the base has no {CONFIG_FILE}: every entry counts as new"
+"""A message to the user, in `Comparison.told`."""
 
 
 def compare(root: Path, request: BaseSelection) -> Comparison:
-    """Compare the files below `root` with the selected base.
+    """Read the files below `root` and the selected base. If no base is selected, it is empty.
 
     Raises:
-        ComparisonRefused: one of the states cannot be read, or there is no such base.
+        ComparisonRefused: one of the two versions cannot be read, or there is no such base.
     """
     if request.ref is not None:
         return compare_with_commit(root, request.ref)
@@ -44,30 +45,29 @@ def compare(root: Path, request: BaseSelection) -> Comparison:
 
 
 def compare_with_commit(root: Path, ref: str) -> Comparison:
-    """Compare the files below `root` with the merge base of HEAD and `ref`.
+    """Read the files below `root` and, as the base, the merge base of HEAD and `ref`.
 
     Raises:
-        ComparisonRefused: git cannot find the merge base, or one of the states cannot be read.
+        ComparisonRefused: git cannot find the merge base, or one of the two versions cannot be read.
     """
     try:
-        with_base = open_base(root, ref)
-        return _compared(root, with_base)
+        return _with_commit(root, open_base(root, ref))
     except FileNotFoundError:
         raise ComparisonRefused("git is not installed; install it, or give the base as a folder: --base-dir") from None
     except subprocess.TimeoutExpired:
         raise ComparisonRefused("git did not answer in time; try again, or give the base as a folder") from None
     except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip().splitlines()
-        raise ComparisonRefused(_refusal(said[0] if said else "it does not say why", root)) from None
+        messages = error.stderr.decode(errors="replace").strip().splitlines()
+        raise ComparisonRefused(_refusal(messages[0] if messages else "it does not say why", root)) from None
     except (OSError, ValueError) as error:
         raise ComparisonRefused(f"the base cannot be read out of git: {printable(str(error))}") from None
 
 
 def compare_with_folder(root: Path, base: Path) -> Comparison:
-    """Compare the files below `root` with those below `base`.
+    """Read the files below `root` and, as the base, the files below `base`.
 
     Raises:
-        ComparisonRefused: `base` is not a folder, or one of the states cannot be read.
+        ComparisonRefused: `base` is not a folder, or one of the two versions cannot be read.
     """
     if not base.is_dir():
         raise ComparisonRefused(f"{base} is not a folder; --base-dir wants one that holds {CONFIG_FILE}")
@@ -79,16 +79,17 @@ def compare_with_folder(root: Path, base: Path) -> Comparison:
     return Comparison(_base(parsed, tree.files), _head(head, _parsed(head)), under=_under(root), told=told)
 
 
-def _refusal(said: str, root: Path) -> str:
-    """Return git's message. Personal git settings are not read, so a `safe.directory` in them has no effect."""
-    remedy = f"; allow it with `git config --system --add safe.directory {root.resolve()}`" if OWNED in said else ""
-    return f"git refuses: {printable(said)}{remedy}"
+def _refusal(message: str, root: Path) -> str:
+    """Return git's message, with the remedy if git refuses a checkout that another user owns."""
+    # `--system`, because personal git settings are not read: a `safe.directory` in them would have no effect.
+    remedy = f"; allow it with `git config --system --add safe.directory {root.resolve()}`" if OWNED in message else ""
+    return f"git refuses: {printable(message)}{remedy}"
 
 
-def _compared(root: Path, base: GitBase) -> Comparison:
+def _with_commit(root: Path, base: GitBase) -> Comparison:
     tree = read_tree(root)
     known = _parsed(tree)
-    # By hashes: of a large configuration usually a few files differ, and only these are read from git and parsed.
+    # Of a large configuration usually a few files differ. The others have the same content in the base.
     changed = base.changed_since(tree.files)
     contents = base.contents(changed)
     parsed = {path: parse(contents[path], path) if path in contents else known[path] for path in base.files.blobs}
@@ -99,7 +100,7 @@ def _compared(root: Path, base: GitBase) -> Comparison:
 
 
 def _under(root: Path) -> str:
-    """Guess the folder's place in the repository: commands are run at its top."""
+    """Return the folder's path in the repository, if the command was run at the repository's top; else empty."""
     plain = PurePosixPath(root.as_posix())
     return "" if str(plain) == "." or plain.is_absolute() else f"{plain}/"
 
@@ -117,7 +118,7 @@ def _head(tree: Tree, parsed: Mapping[str, Parsed]) -> Side:
 
 def _base(parsed: Mapping[str, Parsed], raw: Mapping[str, bytes]) -> Side:
     config = parsed.get(CONFIG_FILE)
-    # Without its main file the base would look empty, and each removed entry would pass the checks.
+    # A base whose main file cannot be parsed would look empty. The checks would then miss every removed entry.
     if config is not None and config.document is None:
         raise ComparisonRefused(
             f"the base cannot be compared with: {config.problems[-1].render()}; name an older commit that can be read "

@@ -1,7 +1,7 @@
-"""Finds and reads the files of a configuration without ever leaving its root.
+"""Finds and reads the files of a configuration folder, its root, and no file outside of it.
 
-Links are followed only if they end inside the root, like the `..data` link of Kubernetes, which swaps a whole version
-by one rename. Hidden entries are skipped, and the root itself may be a link.
+A symbolic link is followed only if it leads to a place inside the root. An example is the link `..data` with which
+Kubernetes swaps a whole version. Hidden files and folders are skipped. The root itself may be a link.
 """
 
 import os
@@ -17,7 +17,7 @@ from sidecar.adapters.definitions_directory.yaml_documents import BYTES_AT_MOST
 from sidecar.core.definitions.files.problems import Problem
 from sidecar.core.definitions.files.registries import BLOCKS_FOLDER, CONFIG_FILE
 
-# Far above any configuration, so that a wrong root, e.g. a home directory, is refused and not read.
+# These limits are far above any real configuration. A wrong root, e.g. a home directory, exceeds them and is refused.
 FILES_AT_MOST: Final = 1_000
 TOTAL_BYTES_AT_MOST: Final = 16 * 1024 * 1024
 FOLDERS_DEEP_AT_MOST: Final = 8
@@ -25,12 +25,13 @@ ENDINGS: Final = (".yaml", ".yml")
 
 
 class Tree(Struct):
-    """The bytes of every file of one state.
+    """The contents of all files of a configuration at one time.
 
     Attributes:
-        files: content by path relative to the root, in order of path; at most one byte beyond the size limit is read.
-        unread: paths that exist but could not be read.
-        problems: why they could not be read.
+        files: content by path relative to the root, in order of path. Of a file that is too large, only one byte more
+            than allowed is read.
+        unread: paths of files that exist but could not be read.
+        problems: why these files could not be read.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -49,10 +50,11 @@ class Tree(Struct):
 
 
 def fingerprint_of(files: Mapping[str, bytes], others: list[str]) -> str:
-    """Return a digest of the list of files. It covers lengths, so that two different lists have different inputs."""
+    """Return a digest of the paths and contents of files, and of other texts."""
     digest = sha256()
     for path, content in sorted(files.items()):
         name = os.fsencode(path)
+        # With the lengths: otherwise the end of one content and the beginning of the next path could be exchanged.
         digest.update(b"%d:%d:" % (len(name), len(content)) + name + content)
     digest.update("\1".join(sorted(others)).encode(errors="surrogateescape"))
     return digest.hexdigest()
@@ -61,7 +63,7 @@ def fingerprint_of(files: Mapping[str, bytes], others: list[str]) -> str:
 def read_tree(root: Path) -> Tree:
     """Read `agent_config.yaml` and every YAML file below `prompts/components/`. Problems are returned, never raised."""
     tree = Tree()
-    # Once for the whole read: if the link is swapped meanwhile, all files are still those of one version.
+    # The root is resolved once. If it is a link that is swapped during the read, all files are still of one version.
     inside = os.path.realpath(root)
     if not os.path.isdir(inside):
         found = "is a file, not a folder" if os.path.lexists(root) else "does not exist"
@@ -88,7 +90,10 @@ def read_tree(root: Path) -> Tree:
 
 
 def _block_files(inside: str, tree: Tree) -> list[str]:
-    """Return the YAML files below `prompts/components/`; a folder that several links lead to is read once."""
+    """Return the paths of the YAML files below `prompts/components/`. A folder with several links to it is read once.
+
+    The search is in breadth, and it ends at the limits of files and folders.
+    """
     found: list[str] = []
     folders = [(BLOCKS_FOLDER, 0)]
     visited: set[str] = set()
@@ -117,7 +122,7 @@ def _names_in(real: str, inside: str, folder: str, tree: Tree) -> list[str]:
         return []
     try:
         return sorted(name for name in os.listdir(real) if not name.startswith("."))
-    # The folder was removed between the two calls: as if it had not been there.
+    # The folder was removed after it was found. The next check sees the same files as if it had never existed.
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -126,13 +131,13 @@ def _names_in(real: str, inside: str, folder: str, tree: Tree) -> list[str]:
 
 
 def _read(inside: str, path: str, tree: Tree) -> bytes | None:
-    """Return the file's bytes; None if it is not a regular file inside the root, or was removed meanwhile."""
+    """Return the file's bytes. Return None, and note the problem in `tree`, if it is no readable file in the root."""
     real = os.path.realpath(os.path.join(inside, path))
     if not _is_inside(real, inside):
         tree.refuse(path, "is a link that leads out of the configuration root")
         return None
     try:
-        # NOFOLLOW: what resolved to a file inside must not have become a link since. NONBLOCK: a pipe must not hang.
+        # NOFOLLOW: fails if the resolved path has become a link since. NONBLOCK: opening a named pipe must not block.
         handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         tree.refuse(path, f"cannot be read: {os.strerror(error.errno or 0)}")

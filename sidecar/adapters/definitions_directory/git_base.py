@@ -1,4 +1,4 @@
-"""Finds the base of a change in git: the merge base of HEAD and the base branch."""
+"""Finds the base of a change for `sidecar validate-refs`: the merge base of HEAD and the base branch in git."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from sidecar.core.definitions.review.overrides import TRAILER
 from sidecar.core.definitions.review.references import ComparisonRefused
 
 SECONDS_AT_MOST: Final = 60.0
-"""The time limit of all git commands together; a large repository on a slow disk needs some seconds."""
+"""The time limit of all git commands together. A large repository on a slow disk needs some seconds."""
 DEEPEN: Final = "fetch more of it (`git fetch --unshallow`; in GitHub's checkout action `fetch-depth: 0`)"
 
 
@@ -22,10 +22,12 @@ class GitBase:
     """The base of a change. File contents are read on demand.
 
     Attributes:
-        commit: the merge base.
-        files: the configuration's files in `commit`.
-        head_under: the configuration's folder in the repository at HEAD, with a trailing slash; empty: the top.
-        told: messages to the user about the search for the base.
+        git: runs git commands in the configuration folder.
+        commit: the hash of the merge base.
+        files: the files of the configuration in `commit`.
+        head_under: the folder of the configuration at HEAD, relative to the top of the repository, with a trailing
+            slash; empty: the top.
+        told: messages to the user about the base, e.g. that the configuration was moved.
     """
 
     git: Git
@@ -36,6 +38,7 @@ class GitBase:
 
     def changed_since(self, head: Mapping[str, bytes]) -> Sequence[str]:
         """Return the paths of the base that `head` lacks, or whose content differs in `head`."""
+        # Compared by git's hashes, so that no content has to be read from git.
         blobs = self.files.blobs.items()
         return [path for path, blob in blobs if path not in head or blob_name(head[path], blob) != blob]
 
@@ -47,12 +50,16 @@ class GitBase:
     def trailers(self) -> tuple[str, ...]:
         """Return the override trailers of the commits from the base to HEAD."""
         shape = f"--format=%(trailers:key={TRAILER},valueonly,unfold)"
-        said = self.git("log", "--no-show-signature", shape, f"{self.commit}..HEAD").decode(errors="replace")
-        return tuple(line.strip() for line in said.splitlines() if line.strip())
+        output = self.git("log", "--no-show-signature", shape, f"{self.commit}..HEAD").decode(errors="replace")
+        return tuple(line.strip() for line in output.splitlines() if line.strip())
 
 
 def open_base(root: Path, ref: str) -> GitBase:
     """Find the base of the change that is checked out at `root`.
+
+    Args:
+        root: the folder of the configuration in the checkout.
+        ref: a name of the base branch or of another commit.
 
     Raises:
         ComparisonRefused: the local clone does not have the base; the message says how to fetch it.
@@ -61,14 +68,15 @@ def open_base(root: Path, ref: str) -> GitBase:
     git = Git.within(root, SECONDS_AT_MOST)
     if not root.is_dir():
         raise ComparisonRefused(f"{root} is not a folder; give the one that holds {CONFIG_FILE}")
-    # One command for both: starting git costs more than what it does here.
-    asked = git("rev-parse", "--is-shallow-repository", "--show-prefix").decode(errors="surrogateescape")
-    shallow_said, _, under = asked.removesuffix("\n").partition("\n")
-    shallow = shallow_said == "true"
+    # One command answers both questions, because starting git takes longer than the answers.
+    output = git("rev-parse", "--is-shallow-repository", "--show-prefix").decode(errors="surrogateescape")
+    is_shallow, _, under = output.removesuffix("\n").partition("\n")
+    shallow = is_shallow == "true"
     tip = _commit_of(git, ref, shallow)
-    commit = _parting(git, ref, tip, shallow)
+    commit = _merge_base(git, ref, tip, shallow)
     files = git.configuration_at(commit, under)
     told: tuple[str, ...] = () if commit == tip else (f"compared with {commit[:12]}, where HEAD and {ref} part",)
+    # Without a configuration at the same place, the base may have it in another folder.
     if CONFIG_FILE not in files.blobs and CONFIG_FILE not in files.others:
         moved_from = _moved_from(git, commit)
         if moved_from is not None and moved_from != under:
@@ -90,7 +98,7 @@ def _commit_of(git: Git, ref: str, shallow: bool) -> str:
         raise ComparisonRefused(f"{quoted(ref)} is not known here{why}") from None
 
 
-def _parting(git: Git, ref: str, tip: str, shallow: bool) -> str:
+def _merge_base(git: Git, ref: str, tip: str, shallow: bool) -> str:
     try:
         return git("merge-base", tip, "HEAD").decode(errors="replace").split()[0]
     except (subprocess.CalledProcessError, IndexError):
@@ -101,9 +109,9 @@ def _parting(git: Git, ref: str, tip: str, shallow: bool) -> str:
 
 
 def _moved_from(git: Git, commit: str) -> str | None:
-    """Return the folder that the configuration was moved from: it had one in `commit` and has none now.
+    """Return the folder that has a configuration in `commit` but not in the checkout; None if there is no such folder.
 
-    Without this search every file of a moved configuration would look new, and no change would be found.
+    Without this search every file of a moved configuration would count as new, and no change would be found.
 
     Raises:
         ComparisonRefused: several folders qualify.

@@ -1,8 +1,10 @@
-"""Finds the commit in which a definition's digest first appeared, if the configuration is a git checkout.
+"""Finds the commit in which each definition of the present configuration first appeared, for the audit of rollouts.
 
-The search walks back from HEAD over the commits that touched the configuration and loads each version: a digest's
-commit is the oldest of the unbroken run that ends at HEAD. A digest has no commit if its change is not committed, the
-root is outside git, git is missing, or the search takes too long. The digest then takes the place of the commit.
+The search goes back from HEAD through the commits that changed the configuration, and loads the definitions of each.
+The commit of a definition's digest is the oldest one such that all commits from there to HEAD have the digest.
+
+A digest has no commit if its change is not committed, the configuration is not in git, git is missing, or the search
+takes too long. The digest is then used instead of the commit.
 """
 
 import subprocess
@@ -16,7 +18,7 @@ from sidecar.adapters.definitions_directory.yaml_documents import Parsed, parse
 from sidecar.core.identifiers import Commit, Digest
 
 COMMITS_AT_MOST: Final = 500
-"""Commits of the configuration that a search looks at; a digest that is older has no commit."""
+"""Maximum number of commits that a search loads. A digest that first appeared before them has no commit."""
 SECONDS_AT_MOST: Final = 10.0
 """The time limit of a search. It runs in a thread at the load of each version, so no turn waits for it."""
 
@@ -33,7 +35,9 @@ class GitHistory:
         """Create without reading git; the first search reads it."""
         self._root = root
         self._seconds = seconds
+        # The digests of each commit stay in memory: a commit never changes, so a later search need not load it again.
         self._known: dict[str, frozenset[Digest]] = {}
+        # Parsed files by path and blob. Most files are the same in many commits.
         self._blobs: dict[tuple[str, str], Parsed] = {}
 
     def commits_of(self, digests: frozenset[Digest]) -> Mapping[Digest, Commit]:
@@ -41,26 +45,27 @@ class GitHistory:
         git = Git.within(self._root, self._seconds)
         try:
             return self._walk(git, digests)
-        # Commits are a convenience of the audit: without git, definitions load as before.
+        # Only the audit uses the commits. Definitions must also load without git.
         except (OSError, ValueError, subprocess.SubprocessError):
             return {}
         finally:
-            # Parsed files are needed only within one search; the digests of each commit are kept.
+            # Parsed files are needed only within one search.
             self._blobs.clear()
 
     def _walk(self, git: Git, digests: frozenset[Digest]) -> dict[Digest, Commit]:
         under = git("rev-parse", "--show-prefix").decode(errors="surrogateescape").rstrip("\n")
         listed = git("log", "--format=%H", "--first-parent", f"-n{COMMITS_AT_MOST + 1}", "HEAD", "--", ".")
         commits = listed.decode(errors="replace").split()
+        # The digests that all commits so far have, from HEAD on.
         running = digests
         found: dict[Digest, Commit] = {}
         for commit in commits[:COMMITS_AT_MOST]:
-            # A digest that an older commit lacks has its commit: the one before it in this walk.
+            # The commit of a digest that this one lacks is the previous commit of the loop, as `found` has it.
             running &= self._digests_at(git, commit, under)
             if not running:
                 return found
             found |= {digest: Commit(commit) for digest in sorted(running)}
-        # A digest that runs on beyond the limit is older than all commits that were looked at: its commit is unknown.
+        # A digest that even the last of these commits has may be older, so its commit is unknown.
         if len(commits) > COMMITS_AT_MOST:
             return {digest: commit for digest, commit in found.items() if digest not in running}
         return found

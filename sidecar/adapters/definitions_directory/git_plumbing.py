@@ -1,4 +1,7 @@
-"""Queries git about a checkout without changing it and without index, hooks or personal settings."""
+"""Reads commits and files of a checkout with the `git` command, without changing the checkout.
+
+It starts no program that the settings of the checkout name, and does not read the user's own git settings.
+"""
 
 import os
 import subprocess
@@ -28,12 +31,12 @@ SHA256_DIGITS: Final = 64
 
 
 class Git(Struct, frozen=True):
-    """Git in one folder.
+    """Runs git commands in one folder.
 
     Attributes:
         folder: the working directory of every command.
         seconds: the time limit of all commands together, for messages.
-        until: the end of that time, by the monotonic clock; afterwards every command fails.
+        until: the end of this time by the monotonic clock, in seconds. Afterwards every command fails.
     """
 
     folder: Path
@@ -46,13 +49,18 @@ class Git(Struct, frozen=True):
         return cls(folder, seconds, time.monotonic() + seconds)
 
     def __call__(self, *arguments: str, given: bytes = b"") -> bytes:
-        """Run one command; return its output. Raises `SubprocessError` if it fails or takes too long, or `OSError`."""
+        """Run one command, with `given` as its input, and return its output.
+
+        Raises:
+            SubprocessError: the command failed or took too long.
+            OSError: git is not installed or cannot be started.
+        """
         from shutil import which  # noqa: PLC0415  only where commits are looked up
 
         git = which("git")
         if git is None:
             raise FileNotFoundError("git")
-        # One limit for all commands: each one alone may be fast, and their sum not.
+        # One limit for all commands together: many fast commands can take long.
         left = self.until - time.monotonic()
         if left <= 0:
             raise subprocess.TimeoutExpired(arguments, self.seconds)
@@ -63,8 +71,8 @@ class Git(Struct, frozen=True):
             capture_output=True,
             check=True,
             timeout=left,
-            # Without optional locks: a read must not disturb another git that works in the checkout. Without a prompt:
-            # no user would see it.
+            # No optional locks, so that a read does not disturb another git command in the checkout. No prompt, because
+            # no user would see it. `HOME` is absent, so that git finds no personal settings.
             env={"PATH": os.defpath, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
         )
         return done.stdout
@@ -73,8 +81,8 @@ class Git(Struct, frozen=True):
         """Return the files of a configuration in a commit.
 
         Args:
-            commit: a full hash.
-            under: the configuration's folder inside the repository, with a slash at its end; empty: the top.
+            commit: the full hash of the commit.
+            under: the folder of the configuration in the repository, with a trailing slash; empty: the top.
         """
         wanted = (f"{under}{CONFIG_FILE}", f"{under}{BLOCKS_FOLDER}")
         listed = self("--literal-pathspecs", "ls-tree", "-r", "-z", "--full-tree", commit, "--", *wanted)
@@ -91,14 +99,15 @@ class Git(Struct, frozen=True):
         return CommittedFiles(blobs, tuple(others))
 
     def contents(self, blobs: Iterable[str]) -> Mapping[str, bytes]:
-        """Return the content of each blob, read by one process. Raises `ValueError` if a blob does not exist."""
+        """Return the content of each blob, by its hash. Raises `ValueError` if a blob does not exist."""
         wanted = sorted(dict.fromkeys(blobs))
         if not wanted:
             return {}
-        # One process for all files; starting one for each takes seconds for a large configuration.
+        # One process for all files. Starting one for each file takes seconds for a large configuration.
         output = self("cat-file", "--batch", given="".join(f"{blob}\n" for blob in wanted).encode())
         found: dict[str, bytes] = {}
         at = 0
+        # The output has a line `hash kind size` for each blob, then its content and a line end.
         for blob in wanted:
             end = output.index(b"\n", at)
             _, kind, *rest = output[at:end].split()
@@ -114,8 +123,8 @@ class CommittedFiles(Struct, frozen=True):
     """The files of a configuration in a commit.
 
     Attributes:
-        blobs: name of the content of each plain YAML file, by path relative to the configuration root.
-        others: paths of links and the like, which are not followed.
+        blobs: git's hash of the content of each regular YAML file, by path relative to the configuration root.
+        others: paths of links and other entries that are no regular files. They are not followed.
     """
 
     blobs: Mapping[str, str]
@@ -123,7 +132,12 @@ class CommittedFiles(Struct, frozen=True):
 
 
 def blob_name(content: bytes, like: str) -> str:
-    """Return git's hash of a content, with the hash function of the repository that has the blob `like`."""
+    """Return git's hash of a file's content.
+
+    Args:
+        content: the content.
+        like: any hash of the repository. Its length tells whether the repository uses SHA-1 or SHA-256.
+    """
     algorithm = "sha256" if len(like) == SHA256_DIGITS else "sha1"
     digest = new_hash(algorithm, b"blob %d\0" % len(content), usedforsecurity=False)
     digest.update(content)

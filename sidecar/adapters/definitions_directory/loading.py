@@ -1,4 +1,8 @@
-"""Loads one version of a configuration: finds, reads and parses the files, then calls the core."""
+"""Loads the definitions of a configuration folder: finds, reads and parses the files, then resolves them in the core.
+
+The sidecar, `sidecar validate` and the search through git's history use it. Each begins at another function, because
+their files come from a folder, from bytes that were compared before, or from a commit.
+"""
 
 from pathlib import Path
 
@@ -16,13 +20,16 @@ def load_directory(
     commits_of: CommitsOf = no_commit,
     max_sub_agents: int = SUB_AGENTS_AT_MOST,
 ) -> LoadedCatalogue:
-    """Load the configuration below `root`. Blocks; problems of the files are returned, never raised.
+    """Load the configuration below `root`. Blocks. Problems of the files are returned, never raised.
 
     Args:
-        root: the folder that holds `agent_config.yaml`.
+        root: the folder that contains `agent_config.yaml`.
         count: returns the number of tokens of a text; an estimate by default.
         commits_of: returns the commits in which digests first appeared, e.g. `GitHistory(root).commits_of`.
-        max_sub_agents: the most sub-agents of one orchestrator.
+        max_sub_agents: the maximum number of sub-agents of one orchestrator.
+
+    Returns:
+        the definitions, if there is no error, and all problems.
     """
     return load_tree(read_tree(root), count, commits_of, max_sub_agents)
 
@@ -33,7 +40,7 @@ def load_tree(
     commits_of: CommitsOf = no_commit,
     max_sub_agents: int = SUB_AGENTS_AT_MOST,
 ) -> LoadedCatalogue:
-    """Load a version whose files were read already."""
+    """Load a configuration whose files have been read. Arguments and result as in `load_directory`."""
     parsed = {path: parse(content, path) for path, content in tree.files.items()}
     return load_parsed(parsed, tree.unread, tree.problems, count, commits_of, max_sub_agents)
 
@@ -46,17 +53,18 @@ def load_parsed(
     commits_of: CommitsOf = no_commit,
     max_sub_agents: int = SUB_AGENTS_AT_MOST,
 ) -> LoadedCatalogue:
-    """Load files that were parsed already.
+    """Load a configuration whose files have been parsed. The result is that of `load_directory`.
 
     Args:
-        parsed: by path.
-        unread: paths that exist but could not be read.
-        problems: why they could not be read.
-        count: returns the number of tokens of a text.
-        commits_of: returns the commits in which digests first appeared.
-        max_sub_agents: the most sub-agents of one orchestrator.
+        parsed: the parsed files by path, relative to the configuration root.
+        unread: paths of files that exist but could not be read.
+        problems: why these files could not be read.
+        count: as in `load_directory`.
+        commits_of: as in `load_directory`.
+        max_sub_agents: as in `load_directory`.
     """
     documents = [one.document for one in parsed.values() if one.document is not None]
-    missing = [path for path, one in parsed.items() if one.document is None]
+    # The core must know the paths without a document: a reference to such a file is no reference to a missing file.
+    without_document = [path for path, one in parsed.items() if one.document is None]
     earlier = [*problems, *(problem for one in parsed.values() for problem in one.problems)]
-    return load_documents(documents, [*unread, *missing], earlier, count, commits_of, max_sub_agents)
+    return load_documents(documents, [*unread, *without_document], earlier, count, commits_of, max_sub_agents)

@@ -1,9 +1,10 @@
-"""Watches a configuration and holds the newest version that loads.
+"""Watches the configuration folder of the sidecar and holds the newest version of the definitions without errors.
 
-Contents are compared, never times: an in-place write, a rename, a swapped link and a file with an older time are all
-noticed. Every check reads all files; a configuration is limited to a few MiB and usually has some KiB. A version is
-accepted only when two checks in a row saw the same bytes, so that a half-written file is not loaded. Programs that
-write more slowly should write a new file and rename it.
+Each check reads all files and compares their contents, not their times. It therefore also detects a restored copy with
+an older time, or a swapped link. A configuration is usually some KiB and at most 16 MiB in size.
+
+A version is loaded only after two checks in a row found the same bytes, so that a half-written file is not loaded.
+Programs that write for longer than the time between two checks should write a new file and rename it.
 """
 
 import asyncio
@@ -24,18 +25,18 @@ from sidecar.core.identifiers import Digest
 LOOK_EVERY_SECONDS: Final = 0.5
 """Two checks and a load take less than the two seconds in which a change must take effect."""
 LOOKS_AT_START: Final = 5
-"""The most reads of the first check: a start does not wait for files that keep changing."""
+"""Maximum number of reads of the first check: a start does not wait for files that keep changing."""
 CARDS_KEPT: Final = 4_096
-"""The most cards in memory. Turns are bound to cards of earlier versions, which must stay until these turns end."""
+"""Maximum number of cards in memory. Open turns need the cards of the version with which they were bound."""
 
 
 class DefinitionsChange(Struct, frozen=True):
     """A new version of the files was read.
 
     Attributes:
-        loaded: the result of loading.
-        revision: the version in use now; None: no version has loaded yet.
-        in_force: whether the new version is in use; if not, it has errors, and the last valid version stays in use.
+        loaded: the definitions of the new version, if it has no errors, and its problems.
+        revision: digest of the files of the version in use; None: no version without errors was read yet.
+        in_force: whether the new version is in use. If not, it has errors, and the last valid version stays in use.
     """
 
     loaded: LoadedCatalogue
@@ -52,12 +53,12 @@ class DefinitionsSource:
     """The definitions in one folder.
 
     Args:
-        root: the folder that holds `agent_config.yaml`.
-        on_change: called with each new version, valid or not, on the event loop; must not raise or block.
+        root: the folder that contains `agent_config.yaml`.
+        on_change: called with each new version, with or without errors, on the event loop. Must not raise or block.
         count: returns the number of tokens of a text.
         commits_of: returns the commits in which digests first appeared; called in a thread.
         pause: waits between two checks.
-        max_sub_agents: the most sub-agents of one orchestrator.
+        max_sub_agents: the maximum number of sub-agents of one orchestrator.
     """
 
     def __init__(
@@ -76,9 +77,10 @@ class DefinitionsSource:
         self._commits_of = commits_of
         self._pause = pause
         self._most = max_sub_agents
-        # `refresh` awaits threads, and `_settling` compares two consecutive checks: two concurrent checks would compare
-        # the same moment and accept a half-written file.
+        # Serialises the checks. Two concurrent checks would read the files at the same time, find the same bytes, and
+        # accept a half-written file.
         self._looking = asyncio.Lock()
+        # Fingerprints of the version that was loaded last, with or without errors, and of a newer one seen only once.
         self._taken: str | None = None
         self._settling: str | None = None
         self._current: Catalogue | None = None
@@ -95,7 +97,7 @@ class DefinitionsSource:
         return self._problems
 
     async def validated(self) -> LoadedCatalogue:
-        """Load the present files, as `sidecar validate` does; the definitions in use do not change."""
+        """Load the present files as `sidecar validate` does. The definitions in use do not change."""
         return await asyncio.to_thread(load_directory, self._root, self._count, self._commits_of, self._most)
 
     @property
@@ -104,11 +106,14 @@ class DefinitionsSource:
         return self._revision
 
     def card_by_digest(self, digest: Digest) -> Card | None:
-        """Return a card of this or an earlier version, for turns that are bound to it; None if it is not kept."""
+        """Return a card of the version in use or of an earlier one; None if it is not in memory.
+
+        Open turns are bound to such earlier cards.
+        """
         return self._cards.get(digest)
 
     def add_observer(self, tell: Callable[[DefinitionsChange], None]) -> None:
-        """Also call `tell` with each new version; it must not raise or block."""
+        """Also call `tell` with each new version. It must not raise or block."""
         self._tell.append(tell)
 
     async def run(self) -> None:
@@ -118,7 +123,11 @@ class DefinitionsSource:
             await self.refresh()
 
     async def refresh(self) -> None:
-        """Check once. The first check accepts what it finds; a later one only what the previous check saw, too."""
+        """Check the files once, and load them if they changed.
+
+        The first check reads the files until two reads agree. A later check loads a new version only if the previous
+        check has found the same bytes.
+        """
         async with self._looking:
             tree = await asyncio.to_thread(read_tree, self._root)
             if self._taken is None:
@@ -129,12 +138,12 @@ class DefinitionsSource:
             elif tree.fingerprint != self._settling:
                 self._settling = tree.fingerprint
                 return
-            # Loaded from the bytes that were compared, not from the files again: they may have changed since.
+            # Loaded from the bytes that were compared. The files may have changed since.
             loaded = await asyncio.to_thread(load_tree, tree, self._count, self._commits_of, self._most)
             self._take(tree.fingerprint, loaded)
 
     async def _settled(self, tree: Tree) -> Tree:
-        """Read until two reads agree, but only a few times: a start must not wait for files that keep changing."""
+        """Read the files until two reads agree, at most `LOOKS_AT_START` times, and return the last read."""
         for _ in range(LOOKS_AT_START):
             again = await asyncio.to_thread(read_tree, self._root)
             if again.fingerprint == tree.fingerprint:
@@ -143,21 +152,20 @@ class DefinitionsSource:
         return tree
 
     def _take(self, fingerprint: str, loaded: LoadedCatalogue) -> None:
-        # Also for a version with errors: otherwise every check would load and report it again.
+        # Set even if the version has errors: otherwise every check would load and report it again.
         self._taken, self._settling, self._problems = fingerprint, None, loaded.problems
         if loaded.catalogue is not None:
             self._current, self._revision = loaded.catalogue, fingerprint
             self._keep(loaded.catalogue)
         change = DefinitionsChange(loaded, self._revision, loaded.catalogue is not None)
-        # After `_current` is set: an observer reads the new version.
+        # Called after `_current` is set, because observers read the new version.
         for tell in self._tell:
             tell(change)
 
     def _keep(self, catalogue: Catalogue) -> None:
-        """Keep the cards, and remove the oldest beyond the limit. The cards in use are the newest, so they are kept."""
+        """Add the cards of a version, and remove the oldest cards beyond the limit, but never one of this version."""
         for card in catalogue.cards.values():
-            # Removed first, so that the dictionary has the card at its end: the order of the dictionary is the order of
-            # removal.
+            # Removed and added again, which moves the card to the end of the dictionary: the first card is the oldest.
             self._cards.pop(card.digest, None)
             self._cards[card.digest] = card
         while len(self._cards) > max(CARDS_KEPT, len(catalogue.cards)):

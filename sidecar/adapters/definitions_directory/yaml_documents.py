@@ -1,8 +1,8 @@
-"""Parses one YAML file into a `Document`; refuses input that could surprise its author or exhaust the process.
+"""Parses one YAML file of a configuration into a `Document`.
 
-It works on the parser's events, so depth, aliases and tags are refused before anything is built. Plain words that
-YAML 1.1 and 1.2 read differently (`no`, `012`, `1:30`, a date) must be quoted, because either reading would be wrong
-for some authors.
+It reads the parser's events, so that deep nesting, aliases and tags are refused before any object is built from them.
+Plain words that YAML 1.1 and 1.2 read differently (`no`, `012`, `1:30`, a date) must be quoted: either reading would
+surprise some authors.
 """
 
 import re
@@ -22,6 +22,7 @@ DEPTH_AT_MOST: Final = 20
 PROBLEMS_AT_MOST: Final = 50
 """After this number of problems, the rest of a file is not read."""
 
+# The parser in C if PyYAML was built with it, because it is faster.
 PARSER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -42,7 +43,12 @@ AMBIGUOUS: Final = re.compile(
 
 
 class _Unreadable(Exception):
-    """The file cannot be parsed into a document; the problem has the cause."""
+    """The file cannot be parsed into a document.
+
+    Args:
+        line: the line of the cause, counted from 1; None: not known.
+        text: the cause, as the end of a sentence whose subject is the file.
+    """
 
     def __init__(self, line: int | None, text: str) -> None:
         super().__init__(text)
@@ -58,7 +64,7 @@ class Parsed(Struct):
 
 
 def parse(content: bytes, path: str) -> Parsed:
-    """Parse one file. No content makes it raise.
+    """Parse one file. Never raises: each fault is a problem of the result.
 
     Args:
         content: the file's bytes.
@@ -79,7 +85,7 @@ def _text_of(content: bytes) -> str:
         text = from_utf8(content)
     except DecodeError as error:
         raise _Unreadable(content[: error.at].count(b"\n") + 1, "is not UTF-8 from here on") from None
-    # A byte order mark at the beginning, which some editors write, is no content.
+    # Some editors write a byte order mark at the beginning. It is not part of the content.
     text = text.removeprefix("\ufeff")
     found = UNPRINTABLE.search(text)
     if found is not None:
@@ -89,18 +95,24 @@ def _text_of(content: bytes) -> str:
 
 
 class _Builder:
-    """Builds one document from the parser's events and remembers lines and spellings."""
+    """Builds one document from the parser's events.
+
+    Attributes:
+        lines: the line of each value, counted from 1, by its position, i.e. the keys and indexes that lead to it.
+        written: the original text of each null, truth value and number, by its position.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.lines: dict[Steps, int] = {}
         self.written: dict[Steps, str] = {}
+        # Problems by position. Their labels are computed at the end, when the ids of entries are known.
         self._notes: list[tuple[int, Steps, str]] = []
         self._value_so_far: Any = None
 
     @property
     def problems(self) -> list[Problem]:
-        """The problems found so far, with entries named by their ids."""
+        """The problems found so far. Their texts name entries of lists by their ids."""
         return [Problem(self.path, line, _label(steps, self._value_so_far), text) for line, steps, text in self._notes]
 
     def build(self, text: str) -> Any:
@@ -119,7 +131,7 @@ class _Builder:
             raise _Unreadable(None, "is not YAML") from None
 
     def _checked(self, events: Iterator[yaml.Event]) -> Iterator[yaml.Event]:
-        """Pass events on. Refuses features of YAML that no configuration needs."""
+        """Yield the events, and raise `_Unreadable` at a feature of YAML that is not allowed."""
         depth = documents = 0
         for event in events:
             line = _line_of(event)
@@ -170,7 +182,7 @@ class _Builder:
                 self._note(event, (*steps, key), f"{quoted(key)} stands here twice, first on line {first}")
             else:
                 self.lines[*steps, key] = _line_of(event)
-            # Also for a repeated key: its value must be consumed, or it would be read as the next key.
+            # The value of a repeated key is read, too. Otherwise its first event would be read as the next key.
             value = self._value(next(events), events, (*steps, key) if not twice else (*steps, key, "(again)"))
             fields.setdefault(key, value)
         return fields
@@ -185,6 +197,7 @@ class _Builder:
 
     def _scalar(self, event: yaml.ScalarEvent, steps: Steps) -> Any:
         text = str(event.value)
+        # A quoted scalar is a text. Only plain scalars can be numbers or truth values.
         if not event.implicit[0]:
             if UNPRINTABLE.search(text):
                 self._note(event, steps, "holds an escaped control character")
@@ -215,7 +228,8 @@ class _Builder:
 
 
 def _line_of(event: yaml.Event) -> int:
-    """Return the event's line, counted from 1. Parsed text always has marks, although the parser's types allow None."""
+    """Return the line of an event, counted from 1."""
+    # Events of a text always have marks. Only the annotations of the parser allow None.
     return 1 if event.start_mark is None else event.start_mark.line + 1
 
 
@@ -227,7 +241,7 @@ def _advice(text: str) -> str:
 
 
 def _label(steps: Steps, value: Any) -> str:
-    """Return the name of a position for messages. An entry of a list is named by its id, if it has one."""
+    """Return a name of a position for messages, e.g. `agents.shop.tools[2]`. Entries with an id are named by it."""
     label = ""
     for step in steps:
         try:

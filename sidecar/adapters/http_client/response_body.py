@@ -1,4 +1,4 @@
-"""Reads a response without holding more of it than allowed, and without blocking the event loop."""
+"""Reads the body of an HTTP response of a data service, up to a limit and without blocking the event loop."""
 
 import asyncio
 import zlib
@@ -11,13 +11,13 @@ from sidecar.adapters.http_client.network import LARGEST_HEAD
 from sidecar.policy.protocols import EnricherRefused, RefusalKind
 
 GZIP: Final = 31
-"""`wbits` for a stream with a gzip header and checksum."""
+"""The value of zlib's `wbits` for a stream with a gzip header and checksum."""
 LARGEST_PART: Final = 64 * 1024
-"""The most bytes that are unpacked at a time."""
+"""Maximum number of bytes that are unpacked at a time."""
 PIECES_AT_ONCE: Final = 64
-"""Pieces that are read before the event loop gets a turn; a piece takes about 20 us."""
+"""Pieces that are read before other tasks of the event loop run. A piece takes about 20 us."""
 FEW_PIECES: Final = 1024
-"""Pieces of any size that a body may have. Beyond them it may have one piece for each `SMALL_PIECE` bytes."""
+"""Pieces of any size that a body may have. Further pieces are allowed at one for each `SMALL_PIECE` bytes."""
 SMALL_PIECE: Final = 256
 
 
@@ -26,10 +26,16 @@ class Unreadable(Exception):
 
 
 async def body_of_response(response: httpcore.Response, max_bytes: int) -> bytes | EnricherRefused:
-    """Return the decoded body. The length in the headers is used only to stop early, and never trusted."""
+    """Return the unpacked body, or why it was not accepted.
+
+    Args:
+        response: the response, whose headers were read.
+        max_bytes: maximum size of the unpacked body.
+    """
     encoding = _header(response, b"content-encoding").lower() or b"identity"
     if encoding not in {b"identity", b"gzip"}:
         return EnricherRefused(RefusalKind.MALFORMED)
+    # The declared length only serves to stop early. It may be wrong, so the received bytes are counted, too.
     declared = _header(response, b"content-length")
     if declared.isdigit() and int(declared) > max_bytes:
         return EnricherRefused(RefusalKind.TOO_LARGE)
@@ -45,22 +51,23 @@ async def body_of_response(response: httpcore.Response, max_bytes: int) -> bytes
                     return EnricherRefused(RefusalKind.TOO_LARGE)
     except Unreadable:
         return EnricherRefused(RefusalKind.MALFORMED)
-    # The checksum at the end was not seen, so the content may be cut off.
+    # Without the checksum at its end, the content may be truncated.
     if unpack is not None and not unpack.complete:
         return EnricherRefused(RefusalKind.MALFORMED)
     return bytes(body)
 
 
 def _header(response: httpcore.Response, name: bytes) -> bytes:
-    """Return a header's values; of a header that occurs twice, all of them."""
+    """Return the value of a header; if it occurs several times, all values, separated by commas."""
     return b", ".join(value.strip() for each, value in response.headers if each.lower() == name)
 
 
 async def in_slices(pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """Yield the pieces of a body, and give the event loop a turn now and then: one chunk can be one byte.
+    """Yield the pieces of a body, and let other tasks run after every `PIECES_AT_ONCE` pieces.
 
     Raises:
-        Unreadable: there are too many pieces for so few bytes.
+        Unreadable: there are too many pieces for their size. A service can send each byte as a chunk of its own, which
+            costs far more time than the same bytes in one chunk.
     """
     number = received = 0
     async for piece in pieces:
@@ -69,21 +76,24 @@ async def in_slices(pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
         if number > FEW_PIECES + received // SMALL_PIECE:
             raise Unreadable
         if number % PIECES_AT_ONCE == 0:
+            # Pieces that were received already are returned without a wait, so no other task would run.
             await asyncio.sleep(0)
         yield piece
 
 
 class Gunzip:
-    """Decompresses in small parts: a bomb is detected before it is unpacked, and data after the end is rejected."""
+    """Unpacks gzip in small parts, so that a caller can stop before a few bytes have become gigabytes."""
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(wbits=GZIP)
 
     def parts(self, piece: bytes) -> Iterator[bytes]:
-        """Yield what `piece` unpacks to, at most `LARGEST_PART` bytes at a time and only as far as it is asked for.
+        """Yield the unpacked content of `piece` in parts of at most `LARGEST_PART` bytes.
+
+        Each part is unpacked only when it is requested.
 
         Raises:
-            Unreadable: it is not gzip, or comes after the end of the stream.
+            Unreadable: the bytes are not gzip, or come after the end of the stream.
         """
         left = piece
         while left:
@@ -91,7 +101,7 @@ class Gunzip:
                 part = self._stream.decompress(left, LARGEST_PART)
             except zlib.error:
                 raise Unreadable from None
-            # A second stream after the first would be content that the check of the first did not cover.
+            # Bytes after the end, e.g. a second stream, are not covered by the checksum of the first.
             if self._stream.unused_data:
                 raise Unreadable
             left = self._stream.unconsumed_tail
@@ -99,5 +109,5 @@ class Gunzip:
 
     @property
     def complete(self) -> bool:
-        """Whether the stream came to its own end."""
+        """Whether the end of the stream was reached and its checksum is right."""
         return self._stream.eof

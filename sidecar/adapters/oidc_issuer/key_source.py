@@ -1,6 +1,6 @@
-"""Holds the public keys of a token issuer.
+"""Holds the public keys of a token issuer in memory, for the verification of tokens.
 
-The keys are fetched in the background, and stay in use for a limited time while the issuer does not answer.
+A background task fetches the keys. While the issuer does not answer, the last keys stay in use for a limited time.
 """
 
 import asyncio
@@ -15,25 +15,25 @@ from sidecar.adapters.oidc_issuer.keys import IssuerKeys, KeysUnusable, keys_of
 from sidecar.operations.ports import Clock
 
 MOST_BYTES: Final = 256 * 1024
-"""The most bytes of the issuer's answer, a JWKS (set of keys)."""
+"""Maximum size of the issuer's answer, a JWKS (set of keys), in bytes."""
 FETCH_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 10.0
-"""The least seconds between two fetches, so that tokens with unknown key ids cannot flood the issuer with requests."""
+"""Minimum seconds between two fetches: callers with unknown key ids must not flood the issuer with requests."""
 
 Fetch = Callable[[], Awaitable[bytes]]
 Report = Callable[[str, str], None]
-"""Receives (kind, detail) of a problem, for the operators of the sidecar; must not raise or wait."""
+"""Receives the kind and the details of a problem, for operators. Must not raise or wait."""
 
 
 class KeySource:
     """The current keys, and the loop that refreshes them.
 
     Args:
-        fetch: returns the JWKS.
-        algorithms: the permitted algorithms of keys.
+        fetch: returns the JWKS as bytes.
+        algorithms: the permitted signature algorithms; keys for others are ignored.
         clock: measures the age of the keys.
         refresh: the usual time between two fetches.
-        kept_for: maximum age of fetched keys; afterwards their tokens are refused.
+        kept_for: maximum age of the keys. Older keys are not used, so that tokens are refused until a fetch succeeds.
         report: called when a fetch fails.
     """
 
@@ -63,7 +63,7 @@ class KeySource:
         return self._keys
 
     def miss(self) -> None:
-        """Note that a token names an unknown key: the issuer may have new keys."""
+        """Request an early fetch, because a token names an unknown key: the issuer may have new keys."""
         self._wanted.set()
 
     @property
@@ -72,10 +72,10 @@ class KeySource:
         return self._wanted.is_set()
 
     async def run(self) -> None:
-        """Fetch until cancelled; the supervisor owns this loop."""
+        """Fetch the keys periodically, until cancelled. The supervisor restarts this loop."""
         while True:
             await self.look()
-            # Unconditional, so that `miss` cannot shorten it.
+            # Always the full time, so that `miss` cannot cause more frequent requests.
             await asyncio.sleep(AGAIN_SECONDS)
             try:
                 async with asyncio.timeout(max(0.0, self._refresh - AGAIN_SECONDS)):
@@ -84,11 +84,10 @@ class KeySource:
                 pass
 
     async def look(self) -> None:
-        """Fetch once. If the result is unusable, the present keys stay in use."""
-        # Before the fetch: a key that is missed while the fetch runs may be missing in its result, and needs another
-        # fetch.
+        """Fetch the keys once. If the result is unusable, the present keys stay in use."""
+        # Cleared before the fetch: the result may lack a key that is missed during the fetch, so another must follow.
         self._wanted.clear()
-        # The age counts from the request, not from the answer: the issuer may have withdrawn a key meanwhile.
+        # The age counts from the request, not from the answer: in between, the issuer may have withdrawn a key.
         begun = self._clock.monotonic()
         try:
             async with asyncio.timeout(FETCH_SECONDS):
@@ -100,7 +99,7 @@ class KeySource:
 
 
 def fetching(where: Path | str) -> Fetch:
-    """Return a function that fetches a JWKS from a file, or by HTTP without redirects and environment proxies."""
+    """Return a function that fetches a JWKS from a file or a URL."""
     if isinstance(where, Path):
         return lambda: asyncio.to_thread(_read, where)
     return lambda: _get(where)
@@ -115,6 +114,8 @@ def _read(file: Path) -> bytes:
 
 
 async def _get(url: str) -> bytes:
+    # Without redirects and without proxies of the environment: either could lead to keys of an attacker. Without
+    # compression, because a small compressed answer can be huge.
     async with (
         httpx.AsyncClient(follow_redirects=False, trust_env=False, timeout=FETCH_SECONDS) as client,
         client.stream("GET", url, headers={"accept": "application/json", "accept-encoding": "identity"}) as answer,
@@ -122,7 +123,7 @@ async def _get(url: str) -> bytes:
         if answer.status_code != httpx.codes.OK:
             raise KeysUnusable(f"the answer has status {answer.status_code}")
         text = b""
-        # Counted while it is received: a content-length may be absent or wrong.
+        # Counted as it is received, because a content-length may be absent or wrong.
         async for part in answer.aiter_raw():
             text += part
             if len(text) > MOST_BYTES:

@@ -1,4 +1,7 @@
-"""The public keys of an issuer, from its JWKS. A key allows one algorithm, which no token can change."""
+"""Reads the public keys of an issuer from its JWKS.
+
+The type of a key determines its signature algorithm. A token that names another algorithm is therefore refused.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from sidecar.core.decoding import DecodeError, from_json
 
 MOST_KEYS: Final = 64
+"""Maximum number of keys in a JWKS."""
 SHORTEST_RSA: Final = 2048
 """The minimum size of an RSA key in bits."""
 ALGORITHM_OF: Final[Mapping[tuple[str, str], str]] = {
@@ -17,16 +21,20 @@ ALGORITHM_OF: Final[Mapping[tuple[str, str], str]] = {
     ("EC", "P-256"): "ES256",
     ("OKP", "Ed25519"): "EdDSA",
 }
-"""By type and curve. Symmetric keys are excluded: a key that verifies could also sign."""
+"""The algorithm by type and curve of a key. Symmetric keys are excluded: a key that verifies could also sign."""
 
 
 class KeysUnusable(Exception):
-    """The fetched text is not a JWKS, or has no usable key; the message has the cause."""
+    """The fetched text is not a JWKS, or has no usable key. The message says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class IssuerKeys:
-    """Keys by `kid`, each with the only algorithm it is used for."""
+    """The usable keys of an issuer.
+
+    Attributes:
+        by_id: algorithm and public key, by key id (`kid`).
+    """
 
     by_id: Mapping[str, tuple[str, Any]]
 
@@ -48,7 +56,7 @@ def keys_of(text: bytes, algorithms: frozenset[str]) -> IssuerKeys:
         named = _usable(each, algorithms)
         if named is None:
             continue
-        # Refused as a whole: which of the two keys counts would depend on the order in the answer.
+        # The whole JWKS is refused: otherwise the order in the answer would decide which of the two keys is valid.
         if named[0] in found:
             raise KeysUnusable(f"two keys have the kid {named[0][:40]!r}")
         found[named[0]] = named[1:]
@@ -58,8 +66,8 @@ def keys_of(text: bytes, algorithms: frozenset[str]) -> IssuerKeys:
 
 
 def _usable(jwk: Any, algorithms: frozenset[str]) -> tuple[str, str, Any] | None:
-    """Return (kid, algorithm, public key), or None."""
-    # `d` is the private part: a key that was published with it proves nothing.
+    """Return key id, algorithm and public key; None if the key is not usable."""
+    # `d` is the private part of a key. If it was published, anyone can sign with it.
     if not isinstance(jwk, dict) or not isinstance(jwk.get("kid"), str) or "d" in jwk:
         return None
     algorithm = ALGORITHM_OF.get((str(jwk.get("kty")), str(jwk.get("crv", ""))))

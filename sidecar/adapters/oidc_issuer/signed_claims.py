@@ -1,6 +1,6 @@
-"""Verifies a token that an issuer has signed for this sidecar: signature, algorithm, audience and issuer.
+"""Verifies a token that an OpenID Connect issuer has signed for this sidecar: signature, audience and issuer.
 
-Callers check its times, because operators' tokens and users' tokens have different rules.
+It does not check the times of the token: `tokens.py` (operators) and `users.py` (users) do, by different rules.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,9 @@ import jwt
 from sidecar.adapters.oidc_issuer.key_source import KeySource
 
 LONGEST: Final = 8192
-"""The most characters of a token; a longer one is refused without parsing it."""
-ONLY_THEIR_SIGNATURE: Final = {"verify_exp": False, "verify_nbf": False, "verify_iat": False}
+"""Maximum number of characters of a token. A longer one is refused without parsing it."""
+WITHOUT_TIMES: Final = {"verify_exp": False, "verify_nbf": False, "verify_iat": False}
+"""Options of the library: the callers check the times."""
 
 
 class TokenProblem(Exception):
@@ -20,7 +21,7 @@ class TokenProblem(Exception):
 
     Attributes:
         cause: one word, for metrics and tests.
-        text: the problem, without any part of the token.
+        text: the problem, without any part of the token, which is a secret.
     """
 
     def __init__(self, cause: str, text: str) -> None:
@@ -32,7 +33,14 @@ class TokenProblem(Exception):
 def signed_claims(
     token: str, keys: KeySource, issuer: str, audience: str, required: Sequence[str]
 ) -> Mapping[str, Any]:
-    """Return the claims of a token of the issuer. Times are not checked.
+    """Return the claims of a token after it was verified. Does not check its times. Reads the keys from memory.
+
+    Args:
+        token: the text that the caller sent.
+        keys: the public keys of the issuer.
+        issuer: the required value of the claim `iss`.
+        audience: a value that the claim `aud` must be or contain.
+        required: the names of claims that the token must have.
 
     Raises:
         TokenProblem: the text is not a token, another issuer signed it, or it is for another audience.
@@ -41,21 +49,24 @@ def signed_claims(
         raise TokenProblem("malformed", f"it is over {LONGEST} characters, or has some that no token has")
     known = keys.current()
     if known is None:
-        keys.miss()  # the next look is due now, not after the whole interval
+        # Fetch the keys soon, not after the whole interval.
+        keys.miss()
         raise TokenProblem("issuer_away", "the keys of the issuer are not known; try again")
     try:
         head = jwt.get_unverified_header(token)
     except jwt.PyJWTError:
         raise TokenProblem("malformed", "it is neither a minted token nor one of the issuer") from None
-    # The header is not verified yet; it only selects a key, and the key determines the algorithm.
+    # The header is not verified yet. It only selects the key, and the key determines the algorithm.
     found = known.by_id.get(str(head.get("kid")))
     if found is None:
+        # The issuer may have a new key, which the next fetch returns.
         keys.miss()
         raise TokenProblem("signature", "it is not signed by a key of the issuer that is known; try again soon")
     algorithm, key = found
+    # `crit` and `b64` name extensions that change what is signed. The library would ignore or support them.
     if head.get("alg") != algorithm or "crit" in head or "b64" in head:
         raise TokenProblem("signature", "its header asks for another way to check it than the key has")
-    options: Any = {**ONLY_THEIR_SIGNATURE, "require": list(required)}
+    options: Any = {**WITHOUT_TIMES, "require": list(required)}
     try:
         claims: Mapping[str, Any] = jwt.decode(
             token, key, algorithms=[algorithm], audience=audience, issuer=issuer, options=options

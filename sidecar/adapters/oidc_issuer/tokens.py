@@ -28,12 +28,12 @@ HINTS: Final = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class IssuerRules:
-    """The required contents of a token.
+    """The required contents of an operator's token.
 
     Attributes:
         issuer, audience: the exact values of these claims.
         subject_claim, role_claim: names of the claims with the operator's name and role.
-        roles: roles of the sidecar by the value of the role claim.
+        roles: the sidecar's role for each value of the role claim.
     """
 
     issuer: str
@@ -44,7 +44,7 @@ class IssuerRules:
 
 
 class IssuerTokens:
-    """Opens tokens of one issuer.
+    """Verifies operators' tokens of one issuer.
 
     Args:
         keys: the keys of the issuer.
@@ -56,10 +56,10 @@ class IssuerTokens:
         self._rules = rules
 
     def open(self, token: str, now: datetime) -> Caller:
-        """Return the caller.
+        """Return the operator of a token, with the role. Reads the keys from memory.
 
         Raises:
-            RoleTokenInvalid: the token is not valid now, or is not a token; `metadata` has the `cause`.
+            RoleTokenInvalid: the text is not a token, or the token is not valid now. `metadata["cause"]` is the cause.
         """
         try:
             claims = signed_claims(token, self._keys, self._rules.issuer, self._rules.audience, REQUIRED)
@@ -69,26 +69,26 @@ class IssuerTokens:
         subject, token_id = claims.get(self._rules.subject_claim), claims.get("jti", "")
         if not isinstance(subject, str) or not SUBJECT.match(subject):
             raise invalid("subject", f"its claim {self._rules.subject_claim} is not 1 to 128 visible ASCII characters")
-        # Only for the log: a token without an id, or with a strange one, is valid.
+        # The id is only for the log, so a token without an id, or with an unusual one, is valid.
         known_id = isinstance(token_id, str) and len(token_id) <= LONGEST_ID and token_id.isprintable()
         return Caller(subject, self._role(claims), token_id if known_id else "", self._rules.issuer)
 
     def _check_times(self, claims: Mapping[str, Any], now: datetime) -> None:
         issued, until = _moment(claims["iat"]), _moment(claims["exp"])
         begins = _moment(claims.get("nbf", claims["iat"]))
-        # The earlier of both begins counts, so that a token cannot be made in advance to live longer.
+        # The earlier of the two counts. Otherwise a token that was issued early, for a later begin, would live longer.
         if not issued < until or until - min(issued, begins) > LONGEST_LIFE:
             raise invalid("malformed", "it lives longer than an hour, or not at all; let the issuer make shorter ones")
         if now + SKEW < max(issued, begins):
             raise invalid("not_yet_valid", "it is not valid yet; compare the clocks")
-        # Without `SKEW`: a difference of clocks may delay a token's begin, and must not prolong its life.
+        # Without `SKEW`: a difference of clocks must not prolong the life of a token.
         if now >= until:
             raise invalid("expired", "it has expired; ask the issuer for another one")
 
     def _role(self, claims: Mapping[str, Any]) -> Role:
-        """Return the role of a claim. A claim with several roles, or with none, gives no role."""
-        said = claims.get(self._rules.role_claim)
-        values = said if isinstance(said, list) else [said]
+        """Return the role that the role claim means. Raises `RoleTokenInvalid` if it means no role, or several."""
+        claim = claims.get(self._rules.role_claim)
+        values = claim if isinstance(claim, list) else [claim]
         roles = {self._rules.roles[value] for value in values if isinstance(value, str) and value in self._rules.roles}
         if len(roles) != 1:
             what = "means no role" if not roles else "means several roles"
@@ -97,13 +97,14 @@ class IssuerTokens:
 
 
 def _moment(seconds: object) -> datetime:
-    """Return a time. Raises `RoleTokenInvalid` if the value is not a number of seconds since 1970."""
+    """Return the time of a claim. Raises `RoleTokenInvalid` if it is not a number of seconds since 1970."""
     try:
+        # `True` is an integer to Python, and no time.
         if isinstance(seconds, int | float) and not isinstance(seconds, bool):
             return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
         pass
-    raise invalid("malformed", "one of its times is none")
+    raise invalid("malformed", "`exp`, `nbf` or `iat` is not a number of seconds since 1970")
 
 
 __all__ = ["IssuerRules", "IssuerTokens", "RoleTokenInvalid"]

@@ -1,4 +1,4 @@
-"""Verifies the tokens of users: one claim of a verified token becomes the principal (the user) of a turn."""
+"""Verifies the tokens that prove the user of a turn: a claim of a verified token becomes the turn's principal."""
 
 import math
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from sidecar.core.errors import Unauthenticated
 
 REQUIRED: Final = ("iss", "aud", "exp")
 LONGEST_PRINCIPAL: Final = 256
+"""In characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class UserRules:
         issuer, audience: the exact values of these claims.
         principal_claim: name of the claim that becomes the principal.
         leeway: the largest accepted difference between the clocks of issuer and sidecar.
-        longest_life: a token that is valid for longer is refused.
+        longest_life: the longest accepted time from the begin to the end of a token.
     """
 
     issuer: str
@@ -49,7 +50,7 @@ class UserTokens:
         """Return the user of a token. Reads memory only.
 
         Raises:
-            Unauthenticated: the token is not valid now; `metadata` has the `cause`.
+            Unauthenticated: the token is not valid now. `metadata["cause"]` is the cause.
         """
         rules = self._rules
         try:
@@ -62,9 +63,10 @@ class UserTokens:
     def _check_times(self, claims: Mapping[str, Any], now: float) -> None:
         leeway, longest = self._rules.leeway.total_seconds(), self._rules.longest_life.total_seconds()
         ends = _seconds(claims["exp"])
-        # Both claims are optional. Without them the life is counted from now, so a long life is still refused.
+        # `nbf` and `iat` are optional. Without them the token's life counts from now, so that a long one is refused.
         begins = _seconds(claims.get("nbf", claims.get("iat", now)))
         issued = _seconds(claims.get("iat", begins))
+        # The earliest of the three times counts: a later `nbf` must not make a long life look short.
         if not ends > min(issued, begins) or ends - min(issued, begins, now) > longest + leeway:
             raise TokenProblem("life", f"it is valid for longer than {longest:g} s, or not at all")
         if now + leeway < max(begins, issued):
@@ -73,7 +75,7 @@ class UserTokens:
             raise TokenProblem("expired", "it has expired; let the user sign in again")
 
     def _principal(self, claims: Mapping[str, Any]) -> str:
-        # The principal is the claim byte for byte, so nothing is trimmed or converted.
+        # Nothing is trimmed or converted: otherwise two users of the issuer could become one principal.
         found = claims.get(self._rules.principal_claim)
         if not isinstance(found, str) or not 1 <= len(found) <= LONGEST_PRINCIPAL or not found.isprintable():
             text = f"its claim {self._rules.principal_claim} is not 1 to {LONGEST_PRINCIPAL} printable characters"
@@ -82,12 +84,19 @@ class UserTokens:
 
 
 def unproven(cause: str, text: str) -> Unauthenticated:
-    """Return the error of a bind whose principal is not proven."""
+    """Return the error of a bind whose principal is not proven.
+
+    Args:
+        cause: one word, as in `TokenProblem.cause`.
+        text: the problem, without any part of the token.
+    """
     return Unauthenticated(f"the user token does not prove the principal: {text}", metadata={"cause": cause})
 
 
 def _seconds(moment: object) -> float:
-    with suppress(OverflowError):  # an integer of hundreds of digits
+    """Return the value of a claim as seconds since 1970. Raises `TokenProblem` if it is not such a number."""
+    # An integer of hundreds of digits overflows. `True` is an integer to Python, and no time.
+    with suppress(OverflowError):
         if isinstance(moment, int | float) and not isinstance(moment, bool) and math.isfinite(moment):
             return float(moment)
-    raise TokenProblem("malformed", "one of its times is none")
+    raise TokenProblem("malformed", "`exp`, `nbf` or `iat` is not a number of seconds since 1970")

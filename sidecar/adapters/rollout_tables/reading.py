@@ -1,4 +1,7 @@
-"""Statements that read rollouts, their audit and the embedded flags; SQLite and PostgreSQL share them."""
+"""Statements that read rollouts, their audit events and the embedded flags; SQLite and PostgreSQL share them.
+
+The functions are generators (`Steps`). Each yields statements with their values, receives rows, and returns objects.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -26,12 +29,13 @@ where number < coalesce((select min(number) from rollout_audit where at >= $1), 
   and number < coalesce((select min(number) from rollout_unexported), 9223372036854775807)
 order by number limit $2
 """
-# By number and not only by time: the rows form a chain of hashes, of which only the beginning may be cut off.
+"""Old rows, up to the first that is not old or that a sink lacks. The rows form a hash chain, of which only the
+beginning may be removed, and times need not have the order of the numbers."""
 LINKED: Final = "select number, slot, kind, body, link from rollout_audit where number > $1 order by number limit $2"
 
 
 def version() -> Steps[int]:
-    """Return the newest version."""
+    """Return the version of the store, which every change of a rollout, flag or stored definition increases."""
     newest: int = yield from value("select version from rollout_version")
     return newest
 
@@ -42,12 +46,12 @@ def rollouts() -> Steps[Sequence[SlotRollout]]:
 
 
 def rollout(slot: Slot) -> Steps[SlotRollout | None]:
-    """Return one rollout."""
+    """Return the rollout of one slot; None: it has none."""
     return (yield from _one(ROLLOUTS, "select body from rollouts where slot = $1", slot))
 
 
 def answer(request_id: str) -> Steps[StoredAnswer | None]:
-    """Return the stored answer to a request."""
+    """Return the stored answer to a request; None: the request id was not used."""
     return (yield from _one(ANSWERS, "select body from rollout_answers where request_id = $1", request_id))
 
 
@@ -70,8 +74,8 @@ def audit(query: AuditQuery, time: Callable[[Any], datetime]) -> Steps[Sequence[
     """Return audit rows, oldest first.
 
     Args:
-        query: selects the rows.
-        time: converts a time of the database.
+        query: selects the rows; None in a field means any value.
+        time: converts a time as the database returns it.
     """
     asked = (
         ("a.number >", query.after),
@@ -93,30 +97,33 @@ def unexported(limit: int, time: Callable[[Any], datetime]) -> Steps[Sequence[Au
 
 
 def old_audit(before: datetime) -> Steps[OldAudit | None]:
-    """Return the oldest audit rows that are older than `before` and that every audit sink has received."""
+    """Return the audit rows that retention may remove next; None: there are none.
+
+    They are the oldest ones, are older than `before`, and every audit sink has received them.
+    """
     rows = yield (OLD, before, LARGEST_REMOVAL)
     return old_audit_of([(number, body, link) for number, body, link in rows])
 
 
 def audit_head() -> Steps[AuditHead]:
-    """Return the head of the audit's chain."""
+    """Return number and link of the newest audit row, the head of the hash chain."""
     rows = yield ("select last_number, last_link from rollout_version",)
     return AuditHead(*rows[0])
 
 
 def linked_audit(after: int, limit: int) -> Steps[Sequence[LinkedRow]]:
-    """Return the next rows with their links."""
+    """Return at most `limit` audit rows after the number `after`, with their links, oldest first."""
     rows = yield (LINKED, after, limit)
     return [LinkedRow(*row) for row in rows]
 
 
 def audit_markers() -> Steps[tuple[AuditMarker, ...]]:
-    """Return every marker, oldest first."""
+    """Return the markers of all removed audit rows, oldest first."""
     return tuple((yield from _all(MARKERS, "select body from rollout_audit_markers order by number")))
 
 
 def audit_marker(number: int) -> Steps[AuditMarker | None]:
-    """Return the marker of the rows up to this one."""
+    """Return the marker for the removal of rows up to the number `number`; None: there is none."""
     return (yield from _one(MARKERS, "select body from rollout_audit_markers where number = $1", number))
 
 

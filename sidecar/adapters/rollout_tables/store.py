@@ -1,4 +1,4 @@
-"""Implements the store of rollouts in tables; each database adds its reads, its transactions and its replicas."""
+"""The rollout store in tables. The SQLite and PostgreSQL stores extend it by their transactions and notifications."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -28,30 +28,30 @@ Result = TypeVar("Result")
 
 
 class AuditReads(ABC):
-    """The reads of the audit that its verification needs."""
+    """The reads of the audit that `sidecar verify-log` needs. It uses them without the rest of the store."""
 
     async def audit_head(self) -> AuditHead:
-        """Return the head of the audit's chain."""
+        """Return number and link of the newest audit row."""
         return await self._read(reading.audit_head())
 
     async def linked_audit(self, after: int, limit: int) -> Sequence[LinkedRow]:
-        """Return the next rows of the audit with their links."""
+        """Return at most `limit` audit rows after the number `after`, with their links."""
         return await self._read(reading.linked_audit(after, limit))
 
     async def audit_markers(self) -> tuple[AuditMarker, ...]:
-        """Return every marker, oldest first."""
+        """Return the markers of all removed audit rows, oldest first."""
         return await self._read(reading.audit_markers())
 
     @abstractmethod
     async def _read(self, steps: Steps[Result]) -> Result:
-        """Run read-only work. Raises `StoreUnavailable`."""
+        """Run statements that only read, and return their result. Raises `StoreUnavailable`."""
 
 
 class TabledRollouts(AuditReads):
-    """Rollouts in the tables of one database.
+    """Rollouts in the tables of one database. Implements `RolloutStore`.
 
     Args:
-        instance: of this process; a new one at each start.
+        instance: the id of this process, which is new at each start.
     """
 
     def __init__(self, instance: InstanceId) -> None:
@@ -59,7 +59,7 @@ class TabledRollouts(AuditReads):
         self._writes = count(1)
 
     async def version(self) -> int:
-        """Return the newest version."""
+        """Return the version of the store, which every change increases."""
         return await self._read(reading.version())
 
     async def rollouts(self) -> Sequence[SlotRollout]:
@@ -67,17 +67,23 @@ class TabledRollouts(AuditReads):
         return await self._read(reading.rollouts())
 
     async def rollout(self, slot: Slot) -> SlotRollout | None:
-        """Return one rollout."""
+        """Return the rollout of one slot; None: it has none."""
         return await self._read(reading.rollout(slot))
 
     async def write(self, change: RolloutWrite) -> None:
-        """Write one change as a whole, or raise and change nothing."""
+        """Write one change completely, or raise an error and write nothing.
+
+        Raises:
+            RevisionConflict: another write has changed the rollout or flag.
+            RequestIdReused: the request id was used for another request.
+            StoreUnavailable: the database cannot be reached.
+        """
         written = partial(self._written, partial(writing.write, change, self._next_id()))
         if change.answer is not None:
-            # The answer and the write id make a repetition recognisable. Without an answer, the stored value itself
-            # shows whether the lost commit succeeded.
+            # If the answer to a commit is lost, the write is repeated. The database recognises it by its ids.
             await confirmed(written)
         else:
+            # Without a stored answer, a comparison with the stored rollout shows whether the lost commit succeeded.
             await confirmed_by(partial(self._is_rollout, change), written)
 
     async def answer(self, request_id: str) -> StoredAnswer | None:
@@ -89,20 +95,20 @@ class TabledRollouts(AuditReads):
         return await self._read(reading.audit(query, self._time))
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Record that transitions took effect; return those that had not been recorded before."""
-        return await self._confirmed(partial(writing.became_effective, event_ids, at, self._next_id()))
+        """Record that transitions took effect; return those that this replica recorded, now or before."""
+        return await self._confirmed(partial(writing.became_effective, event_ids, at, self._instance))
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:
         """Return audit rows that not every sink has received, oldest first."""
         return await self._read(reading.unexported(limit, self._time))
 
     async def exported(self, rows: Sequence[AuditRow]) -> None:
-        """Note that every sink has received these rows."""
+        """Record that every audit sink has received these rows."""
         await self._confirmed(partial(writing.exported, rows))
 
     async def keep_definition(self, definition: KeptDefinition) -> None:
-        """Store a definition by its digest; if it is stored already, this only reads."""
-        # A write would make every replica commit once for each definition at each start.
+        """Store a definition by its digest, unless it is stored already."""
+        # Read first: otherwise each replica would commit once for each definition at each start.
         if await self.definition(definition.digest) is None:
             await confirmed(partial(self._written, partial(writing.keep_definition, definition)))
 
@@ -116,26 +122,31 @@ class TabledRollouts(AuditReads):
 
     async def set_flag(self, name: str, on: bool, expected_revision: int, by: str, at: datetime) -> StoredFlag:
         """Set or create a flag. Raises `RevisionConflict`."""
-        # A lost commit is recognised by the stored value: the time and the operator are part of it.
+        # If the answer to a commit is lost, the stored flag shows whether it succeeded: it contains time and operator.
         flag = StoredFlag(name, on, expected_revision + 1, at, by)
         await confirmed_by(partial(self._is_flag, flag), partial(self._written, partial(writing.set_flag, flag)))
         return flag
 
     async def old_audit(self, before: datetime) -> OldAudit | None:
-        """Return the rows that may be removed."""
+        """Return the audit rows that retention may remove next; None: there are none."""
         return await self._read(reading.old_audit(before))
 
     async def remove_audit(self, marker: AuditMarker) -> int:
-        """Store the marker and remove the rows that it covers."""
+        """Store the marker, remove the rows that it covers, and return their number."""
         return await self._confirmed(lambda: writing.remove_audit(marker, self._purge(marker)))
 
     @abstractmethod
     async def _transaction(self, work: Callable[[], Steps[Result]]) -> Result:
-        """Run `work` in one transaction, possibly repeatedly. Raises `CommitUnknown`, `StoreUnavailable`."""
+        """Run `work` in one transaction, which may be repeated after a conflict.
+
+        Raises:
+            CommitUnknown: the answer to the commit was lost.
+            StoreUnavailable: the database cannot be reached.
+        """
 
     @abstractmethod
     def _changed(self) -> None:
-        """Announce that something was committed."""
+        """Notify the readers in this process, and in others if the database can, of a commit."""
 
     @abstractmethod
     def _purge(self, marker: AuditMarker) -> Steps[None]:
@@ -143,14 +154,13 @@ class TabledRollouts(AuditReads):
 
     @abstractmethod
     def _time(self, value: Any) -> datetime:
-        """Convert a time of the database."""
+        """Convert a time as the database returns it."""
 
     async def _confirmed(self, work: Callable[[], Steps[Result]]) -> Result:
         return await confirmed(partial(self._transaction, work))
 
     async def _written(self, work: Callable[[], Steps[None]]) -> None:
-        # Announced only after the commit: a reader that is woken earlier would see the old state, and wait for the next
-        # hint.
+        # Readers are notified only after the commit: an earlier one would read the old state and wait again.
         await self._transaction(work)
         self._changed()
 

@@ -1,4 +1,8 @@
-"""Statements that write rollouts, their audit and the embedded flags; each function is one transaction."""
+"""The transactions that write rollouts, their audit events and the embedded flags; SQLite and PostgreSQL share them.
+
+Each public function is one transaction, as a generator (`Steps`): it yields statements and receives their rows. A
+commit whose answer was lost is repeated, so each function must have no further effect when it is repeated.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -16,7 +20,8 @@ from sidecar.operations.rollout.store.ports import AuditRow, KeptDefinition, Rol
 from sidecar.operations.rollout.store.store_rules import check_whole, existing_write, refuse_other_revision
 
 LOCK: Final = "update rollout_version set version = version returning last_number, last_link"
-"""The first statement of each important write: PostgreSQL then serialises these writes, as SQLite does anyway."""
+"""The first statement of writes that must not overlap. PostgreSQL locks the row until the transaction ends. SQLite
+serialises all writes anyway. The statement returns the head of the audit's hash chain."""
 ADVANCE: Final = "update rollout_version set version = version + $1, last_number = $2, last_link = $3"
 RAISE_VERSION: Final = "update rollout_version set version = version + 1"
 WRITTEN: Final = "select 1 from rollout_audit where write_id = $1 limit 1"
@@ -40,7 +45,16 @@ NOTED: Final = "select 1 from rollout_transitions where digest = $1 and target_s
 
 
 def write(change: RolloutWrite, write_id: str) -> Steps[None]:
-    """Store one change. Raises `RevisionConflict` and `RequestIdReused`."""
+    """Store one change: the rollout or flag, the audit events, and the answer to the request.
+
+    Args:
+        change: the change.
+        write_id: an id of this write, the same for its repetitions.
+
+    Raises:
+        RevisionConflict: another write has changed the rollout or flag.
+        RequestIdReused: the request id was used for another request.
+    """
     check_whole(change)
     ((number, link),) = yield (LOCK,)
     # A commit whose answer was lost is repeated with the same id. It is found here, and not written a second time.
@@ -49,7 +63,7 @@ def write(change: RolloutWrite, write_id: str) -> Steps[None]:
     answer = change.answer
     if answer is not None and existing_write((yield from reading.answer(answer.request_id)), answer):
         return
-    # After the lock: no other writer can change the revision between this comparison and the commit.
+    # LOCK was taken before, so no other writer can change the revision between this comparison and the commit.
     stored = yield from value("select revision from rollouts where slot = $1", change.slot)
     refuse_other_revision(f"the rollout of {change.slot}", change.expected_revision, stored or 0)
     if isinstance(change, FlagWrite):
@@ -57,14 +71,14 @@ def write(change: RolloutWrite, write_id: str) -> Steps[None]:
     if change.rollout is not None:
         yield (PUT, change.slot, change.rollout.revision, text_of(change.rollout))
     head = yield from _audited(change, [*change.transitions, *change.events], AuditHead(number, link), write_id)
-    # In the same transaction as the rows: the head of the chain and its rows are never out of step.
+    # In the same transaction as the rows, so that the stored head always belongs to the newest row.
     yield (ADVANCE, int(change.rollout is not None), head.number, head.link)
     if answer is not None:
         yield ("insert into rollout_answers values ($1, $2, $3)", answer.request_id, answer.at, text_of(answer))
 
 
 def set_flag(flag: StoredFlag) -> Steps[None]:
-    """Set or create a flag; the stored one must have the previous revision. Raises `RevisionConflict`."""
+    """Set or create a flag. Raises `RevisionConflict` if the stored flag does not have the previous revision."""
     yield (LOCK,)
     yield from _put_flag(flag)
 
@@ -77,9 +91,19 @@ def keep_definition(definition: KeptDefinition) -> Steps[None]:
 
 
 def became_effective(event_ids: Sequence[str], at: datetime, noted_by: str) -> Steps[Sequence[str]]:
-    """Note that transitions took effect; return those that this call noted, also in an earlier attempt."""
+    """Record that transitions took effect, unless another replica has recorded it.
+
+    Args:
+        event_ids: the ids of the transitions' audit events.
+        at: when they took effect.
+        noted_by: the replica.
+
+    Returns:
+        the ids that this replica has recorded, now or in an earlier call.
+    """
     ours = set()
-    for event_id in sorted(set(event_ids)):  # always in the same order: two replicas could deadlock otherwise
+    # All replicas lock the rows in the same order. Otherwise two of them could wait for each other.
+    for event_id in sorted(set(event_ids)):
         key = transition_key(event_id)
         yield (EFFECTIVE, at, noted_by, *key)
         if (yield (NOTED, *key, noted_by)):
@@ -88,20 +112,22 @@ def became_effective(event_ids: Sequence[str], at: datetime, noted_by: str) -> S
 
 
 def exported(rows: Sequence[AuditRow]) -> Steps[None]:
-    """Note that every sink has received these rows."""
-    for number in sorted(row.number for row in rows):  # sorted for the same reason as above
+    """Record that every audit sink has received these rows."""
+    # Sorted, so that two replicas lock the rows in the same order.
+    for number in sorted(row.number for row in rows):
         yield ("delete from rollout_unexported where number = $1", number)
 
 
 def remove_audit(marker: AuditMarker, purge: Steps[None]) -> Steps[int]:
-    """Remove the rows that a marker covers. Raises `RecordConflict`.
+    """Remove the audit rows that a marker covers, and return their number. Raises `RecordConflict`.
 
     Args:
-        marker: of the rows.
+        marker: the signed statement about the rows.
         purge: stores the marker and removes the rows, in the way that the database's triggers allow.
     """
     yield (LOCK,)
-    if (yield from reading.audit_marker(marker.number)) != marker:  # equal: a repetition whose first answer was lost
+    # If the marker is stored already, this is a repetition: the rows are gone.
+    if (yield from reading.audit_marker(marker.number)) != marker:
         check_marker(marker, (yield from reading.old_audit(marker.before)))
         yield from purge
     return marker.rows
@@ -117,7 +143,10 @@ def _put_flag(flag: StoredFlag) -> Steps[None]:
 def _audited(
     change: RolloutWrite, bodies: Iterable[TransitionEvent | RolloutEvent], head: AuditHead, write_id: str
 ) -> Steps[AuditHead]:
-    """Write audit rows after `head`, except transitions that are stored already; return the new head."""
+    """Write an audit row for each event after the row `head`. Return the head that is then the newest.
+
+    A transition that is stored already is skipped: each definition enters a state only once.
+    """
     for body in bodies:
         number = head.number + 1
         if isinstance(body, TransitionEvent):

@@ -55,16 +55,17 @@ def examine_directories(settings: Settings) -> Iterator[Finding]:
     for setting, path in files.items():
         folder = path.parent
         # A missing folder is no finding here: the start creates it with a mode that is private.
-        found = folder.stat().st_mode if os.path.isdir(folder) else 0
+        mode = folder.stat().st_mode if os.path.isdir(folder) else 0
         # With the sticky bit, as in /tmp, only the owner of a file may replace it.
-        if found & (stat.S_IWGRP | stat.S_IWOTH) and not found & stat.S_ISVTX:
-            text = f"others may replace files in {folder} (mode {stat.S_IMODE(found):04o})"
+        if mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX:
+            text = f"others may replace files in {folder} (mode {stat.S_IMODE(mode):04o})"
             yield warning(
                 "files", f"{setting} {path}", text, f"chmod go-w {folder}, unless all of its group are trusted"
             )
 
 
 def _readable(setting: str, database: Path) -> Iterator[Finding]:
+    """Yield a finding for each file of a SQLite database that other users may read or write."""
     # SQLite keeps recent content in the files beside the database, with modes of their own.
     for path in (database, *(database.with_name(f"{database.name}-{kind}") for kind in ("wal", "shm"))):
         mode = path.stat().st_mode if os.path.exists(path) else 0
@@ -74,7 +75,9 @@ def _readable(setting: str, database: Path) -> Iterator[Finding]:
 
 
 def _secret(setting: str, path: Path, read: Callable[[Path], object]) -> Finding:
+    """Return the finding about a file with a secret; `read` is what the sidecar reads it with at a start."""
     try:
+        # Read as at a start, so that the two cannot disagree about a file.
         read(path)
     except SecretFileProblem as problem:
         make = f"(umask 077; openssl rand -hex 32 > {path})"
@@ -83,11 +86,13 @@ def _secret(setting: str, path: Path, read: Callable[[Path], object]) -> Finding
 
 
 def _public_key(path: Path) -> Finding:
+    """Return the finding about a file with an operator's public key."""
     about = f"operators key {path}"
     try:
         text = from_ascii(path.read_bytes())
     except (OSError, DecodeError) as problem:
         return error("files", about, f"cannot be read: {problem}", "`sidecar token key` makes a key pair")
+    # The usual mistake: the private key's file, which lies beside the public one, was named.
     if "PUBLIC KEY" not in text:
         return error("files", about, "is not a public key in PEM format", "name the file that ends in .pub")
     return ok("files", about, "is a public key")
@@ -95,15 +100,15 @@ def _public_key(path: Path) -> Finding:
 
 def cannot_make(folder: Path) -> str:
     """Return why a folder can be neither used nor created; empty if it can."""
-    there = folder
+    nearest = folder
     # The start creates missing parents, so the nearest existing one decides.
-    while not there.exists():
-        there = there.parent
-    if not there.is_dir():
-        return f"{there} is not a directory"
-    return "" if os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written by this user"
+    while not nearest.exists():
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        return f"{nearest} is not a directory"
+    return "" if os.access(nearest, os.W_OK | os.X_OK) else f"{nearest} cannot be written by this user"
 
 
 def unusable(area: str, about: str, problem: str) -> Finding:
-    """Return a finding about what this user cannot use."""
+    """Return a finding about a path that this user cannot use; `problem` says why."""
     return error(area, about, problem, "run as a user who may write there, or choose another path")

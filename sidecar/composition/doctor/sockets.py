@@ -28,6 +28,7 @@ def examine_sockets(settings: Settings) -> Iterator[Finding]:
 
 
 def _socket(about: str, path: Path, group: int | None = None) -> Finding:
+    """Return the finding about one socket; `group` is the id of the group that may use it, None: only this user."""
     if not path.parent.exists():
         problem = cannot_make(path.parent)
         return (

@@ -1,4 +1,7 @@
-"""Ports of checkpointing and retention: a signing key, and a store for signed lines outside the database."""
+"""What checkpointing, retention and verification need: a signing key, and a store for signed lines.
+
+The store is outside the database, because a person who can change the database must not be able to change the lines.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -25,11 +28,13 @@ class CheckpointHead(msgspec.Struct, frozen=True):
     Attributes:
         roots: the newest signed state of each running root.
         audit: the newest signed head of the audit of rollouts.
-        since: first day of the lines that were read; earlier roots count as signed. None: all lines were read.
+        since: the first day whose lines were read, so that a root of an earlier day counts as signed. None: all lines
+            were read.
     """
 
     roots: Mapping[RootKey, RootState]
     audit: AuditHead = AuditHead()
+    # A store may read only its newest lines at a start: the file grows for years.
     since: date | None = None
 
 
@@ -40,7 +45,7 @@ class AuditChain(Protocol):
         """Return number and link of the newest row."""
 
     async def linked_audit(self, after: int, limit: int) -> Sequence[LinkedRow]:
-        """Return the next rows of the audit with their links."""
+        """Return at most `limit` rows with numbers above `after`, in the order of their numbers, with their links."""
 
     async def audit_markers(self) -> Sequence[AuditRemoved]:
         """Return every marker of retention, oldest first."""

@@ -77,7 +77,7 @@ class BindTurn:
             return known
         # After the look-up: a repeated bind of a turn that this process holds is answered during a drain, too.
         if self._binding.draining:
-            raise Draining("the sidecar is shutting down and takes no new turns", retry_after=timedelta(seconds=1))
+            raise Draining("the sidecar is draining and takes no new turns", retry_after=timedelta(seconds=1))
         previous = await self._binding.facts.last_dispatched(request.episode_id)
         due = await self._binding.compaction.compaction_due(EpisodeKey(request.episode_id, request.principal))
         # A concurrent request may have bound the same turn during the two reads, so the turn is looked up again. There

@@ -29,7 +29,10 @@ class CallCounts(Protocol):
     """Counts the calls of a slot that a user has left today."""
 
     async def left(self, principal: Principal, dispatch_id: DispatchId, slot: Slot, limit: int) -> int | None:
-        """Return how many of `limit` calls are left; None if that is unknown."""
+        """Return how many of `limit` calls a user has left today for a slot; None if that is unknown.
+
+        `dispatch_id` is the dispatch that asks.
+        """
 
 
 class RecordedCallCounts:
@@ -83,4 +86,5 @@ class DailyCalls:
 
 def _calls_of(slot: Slot, rows: Iterable[TurnRow]) -> int:
     """Return how many children of `slot` the turns have."""
-    return sum(calls for row in rows for each, calls in zip(row.slots, row.calls, strict=True) if each == slot)
+    # `calls` has one number for each entry of `slots`, in the same order.
+    return sum(calls for row in rows for called, calls in zip(row.slots, row.calls, strict=True) if called == slot)

@@ -13,7 +13,10 @@ from sidecar.operations.ports import FrameStream, ListenerClosed
 from sidecar.operations.turn.dispatch_calls import DispatchHandle
 
 HOLD: Final = 0.01
-"""Seconds that the first frame waits for a running append. A separate frame costs about as much as a child."""
+"""The longest that the first frame waits for an append that is under way, in seconds.
+
+The events of that append then join the first frame. A separate frame would cost about as much as a child.
+"""
 
 
 async def deliver_frames(handle: DispatchHandle, after: int, stream: FrameStream) -> None:
@@ -40,6 +43,7 @@ async def deliver_frames(handle: DispatchHandle, after: int, stream: FrameStream
                 await listener.wait()  # a drain is about to run; its events fit into the same frame
                 continue
             if first and dispatch.result is None and not dispatch.ready.attended:
+                # Set once, so that its time runs from the first pass of this loop. `due` is None once it is over.
                 hold = hold or dispatch.deadlines.at(asyncio.get_running_loop().time() + HOLD, listener.wake)
                 if hold.due is not None:
                     await listener.wait()  # an append is under way; its events can join the first frame
@@ -56,6 +60,7 @@ async def deliver_frames(handle: DispatchHandle, after: int, stream: FrameStream
             if not listener.woken:
                 await listener.wait()
     except ListenerClosed:
+        # The listener's end is no error of the dispatch, which continues as `on_disconnect` says.
         return
     finally:
         # Also after a cancellation: a listener that is not removed would keep `on_disconnect` from ever applying.

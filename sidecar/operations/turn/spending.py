@@ -20,9 +20,10 @@ from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import TurnDependencies
 from sidecar.operations.turn.state.open_turns import Turn
 
-# Users and days whose costs of ended turns are cached; the least recently used entry is dropped.
 USERS_KEPT: Final = 4096
+"""The most pairs of a user and a day whose ended turns are cached; the least recently used pair is dropped."""
 PAGE: Final = 200
+"""The most turns in one read of the record."""
 
 
 class Spending:
@@ -82,7 +83,7 @@ class Spending:
         turn.note_spent(total)
 
     def refusal(self, turn: Turn, planned: PlannedCall) -> str:
-        """Return why a call's child may not start; empty: it may."""
+        """Return the reason why a call's child may not start; an empty text if it may."""
         return self._budgets.refusal(planned.tool.card.model, cost_of_turn(turn), turn.spent_elsewhere)
 
     async def _cost_on_record(self, turn_id: TurnId) -> int:
@@ -95,6 +96,7 @@ class Spending:
 def cost_of_turn(turn: Turn) -> int:
     """Return the cost, in units, of a turn's settled calls and of the delegations of its running children."""
     settled = (each.usage for dispatch in turn.dispatches.values() for each in dispatch.calls.outcomes.values())
+    # Of a running child, only the cost of its ended delegations is known. A settled call's usage includes them already.
     below = (child.ledger.usage_below for child in turn.children.values() if child.outcome is None)
     return sum(usage.cost for usage in (*settled, *below) if usage is not None and usage.cost is not None)
 

@@ -42,6 +42,14 @@ def cause_of(tokens: UserTokens, token: str) -> str:
     return refused.value.metadata["cause"]
 
 
+def test_a_time_that_is_no_number_is_explained_by_the_claims_that_have_times() -> None:
+    """The issuer's administrator reads which claims to correct, and in which unit."""
+    issuer = Issuer("ed-1")
+    with pytest.raises(Unauthenticated) as refused:
+        tokens_of(issuer).principal(issuer.token("ed-1", NOW, exp="soon"), AT)
+    assert refused.value.message.endswith(": `exp`, `nbf` or `iat` is not a number of seconds since 1970")
+
+
 @pytest.mark.parametrize("kid", ["rsa-1", "ec-1", "ed-1"])
 @pytest.mark.parametrize("principal", ["user-1", "Ada Lovelace", "auth0|5f7c", "ü" * 256])
 def test_the_claim_becomes_the_principal_byte_for_byte(kid: str, principal: str) -> None:

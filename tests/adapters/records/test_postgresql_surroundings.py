@@ -13,6 +13,7 @@ import asyncpg
 import pytest
 from msgspec.structs import replace
 
+from sidecar.adapters.memory_postgresql import PostgresMemory
 from sidecar.adapters.postgresql import (
     ConnectionLost,
     Connections,
@@ -94,6 +95,20 @@ async def test_the_documented_role_appends_and_reads_and_can_do_nothing_else(pos
             ):
                 with pytest.raises(asyncpg.InsufficientPrivilegeError):
                     await connection.execute(statement)
+
+
+async def test_the_documented_role_creates_the_tables_of_conversations(postgres_dsn: str) -> None:
+    """In its own schema: the role may create nothing where the record is."""
+    await upgrade(postgres_dsn, SCHEMA, ConnectionTimeouts())
+    async with role(postgres_dsn, ROLES) as dsn:
+        memory = PostgresMemory(dsn)
+        await memory.open()
+        await memory.close()
+        async with bare(dsn) as connection:
+            created = "select schemaname from pg_tables where tablename = 'history_episodes'"
+            assert await connection.fetchval(created) == "sidecar_app"
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute("create table public.other ()")
 
 
 async def test_the_documented_right_lets_a_sidecar_remove_what_a_marker_covers(postgres_dsn: str) -> None:

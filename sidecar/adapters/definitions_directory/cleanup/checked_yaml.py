@@ -1,6 +1,7 @@
-"""Changes a YAML file as text and, in parallel, as data; at the end both must have the same content.
+"""Changes a YAML file as text and, in parallel, as parsed data. At the end both must have the same content.
 
-The text keeps comments and spelling. The data proves that the edited text means what was intended.
+The text keeps comments and spelling. The data proves that the edited text has the intended content. `patch_draft.py`
+uses it for the patch of a decommission.
 """
 
 import copy
@@ -16,37 +17,39 @@ class CheckedYaml:
     """One YAML file that is changed.
 
     Args:
-        text: the present text.
-        path: for messages.
+        text: the present content of the file.
+        path: the path of the file, for messages.
 
     Attributes:
-        data: the intended content; every scalar as text.
+        data: the intended content; every scalar is a text.
+
+    In all methods `steps` are the keys and indexes that lead to a value, e.g. `"agents", 2, "tools"`.
     """
 
     def __init__(self, text: str, path: str) -> None:
-        # Kept, so that the patch contains no change that was not requested.
+        # The byte order mark is kept, so that the patch contains only requested changes.
         self._mark = BOM if text.startswith(BOM) else ""
         self._file = YamlText(text.removeprefix(BOM), path)
         self._path = path
         self.data: Any = copy.deepcopy(self._file.data)
 
     def remove(self, *steps: str | int) -> None:
-        """Remove an item or a pair."""
+        """Remove the item of a list or the pair of a mapping at `steps`."""
         self._file.remove(*steps)
         del self._parent(steps)[steps[-1]]
 
     def replace(self, value: str, *steps: str | int) -> None:
-        """Replace a plain value."""
+        """Replace the scalar at `steps`."""
         self._file.replace(steps, value)
         self._parent(steps)[steps[-1]] = value
 
     def add_after(self, key: str, value: str, *steps: str | int) -> None:
-        """Add a pair after another pair."""
+        """Add the pair `key: value` after the pair at `steps`."""
         self._file.add_after(steps, key, value)
         self._parent(steps)[key] = value
 
     def comment(self, text: str, key: str, *entry: str | int) -> None:
-        """Insert a comment above a pair of an entry."""
+        """Insert a comment above the pair `key` of the entry at `entry`."""
         self._file.comment(entry, key, text)
 
     def index(self, section: str, name: str) -> int | None:
@@ -55,7 +58,7 @@ class CheckedYaml:
         return next((number for number, each in enumerate(entries) if each.get("id") == name), None)
 
     def text(self) -> str:
-        """Return the new text. Raises `CheckoutRefused` if it does not have the intended content."""
+        """Return the new content. Raises `CheckoutRefused` if the text does not parse to the intended data."""
         if self._file.data != self.data:
             raise CheckoutRefused(f"{self._path}: an entry {BY_HAND}")
         return self._mark + self._file.text

@@ -1,4 +1,8 @@
-"""Finds what a checkout still contains of a decommissioned sub-agent, for each step. Source: PF1-AC-7b."""
+"""Finds the parts of a decommissioned sub-agent that a checkout still contains (PF1-AC-7b).
+
+The command that drafts the patch, and the proof that a decommission is complete, use it. Each function handles one step
+of the decommission.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,7 +15,15 @@ from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeSta
 
 
 def look(root: Path, request: DecommissionPatchRequest) -> CheckoutReport:
-    """Return what is left to do for the steps of `request`. Raises `CheckoutRefused`."""
+    """Return the parts that the steps of `request` must still remove or mark, and the state of the checkout.
+
+    Args:
+        root: the folder that contains `agent_config.yaml`.
+        request: the sub-agent, the steps, and the choices of the operator.
+
+    Raises:
+        CheckoutRefused: the checkout cannot be read.
+    """
     checkout = open_checkout(root, request)
     return CheckoutReport(tuple(left for step in request.steps for left in LOOKS[step](checkout)), checkout.state())
 
@@ -43,6 +55,7 @@ def _modules(checkout: Checkout) -> Iterator[Leftover]:
 
 
 def _blocks(checkout: Checkout) -> Iterator[Leftover]:
+    # While the entry is there, it uses the blocks, so it counts as a leftover of this step, too.
     if CleanupStep.ENTRY not in checkout.request.steps:
         yield from _entry(checkout)
     for name, path in checkout.own_blocks.items():

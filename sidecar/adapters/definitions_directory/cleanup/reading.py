@@ -1,4 +1,7 @@
-"""Finds the parts of one sub-agent in a checkout: entry, references, modules, blocks, tools, evaluations."""
+"""Finds the parts of one sub-agent in a checkout: entry, references, modules, blocks, tools, evaluations.
+
+`inspect_checkout.py` reports them, and `patch_draft.py` removes them.
+"""
 
 import os
 import subprocess
@@ -32,7 +35,13 @@ Steps = tuple[str | int, ...]
 
 
 def tagged(value: Any, name: str, at: Steps = ()) -> Iterator[Steps]:
-    """Yield the path of each part that belongs to `name`, without the parts inside a yielded part."""
+    """Yield the path of each part of a manifest that belongs to a sub-agent, but no part inside another one.
+
+    Args:
+        value: the parsed manifest, or a part of it.
+        name: the id of the sub-agent.
+        at: the path of `value` in the manifest.
+    """
     children: list[tuple[str | int, Any]] = []
     if isinstance(value, dict):
         children = list(value.items())
@@ -63,20 +72,24 @@ def _is_for(value: Any, name: str) -> bool:
 
 
 SECONDS: Final = 20.0
+"""The time limit of a git command."""
 HEAD_LINES: Final = 6
-"""The mark `deprecated` of a module must be in this number of first lines."""
+"""The number of first lines in which a module's mark `deprecated` must be."""
 MOST_BYTES: Final = 4 * 1024 * 1024
+"""Maximum size of a file that is read."""
 MOST_VALUES: Final = 1_000_000
-"""The most values in a manifest; a value that aliases repeat counts each time."""
+"""Maximum number of values in a manifest. A value that YAML aliases repeat counts each time."""
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """A checkout and its contents.
+    """A checkout, and one sub-agent whose parts are searched in it.
 
     Attributes:
-        root: the folder that holds `agent_config.yaml`.
+        root: the folder that contains `agent_config.yaml`.
         top: the top folder of the repository, or `root` outside a repository.
+        registries: the parsed configuration.
+        request: the sub-agent, and what the operator has decided about it.
     """
 
     root: Path
@@ -97,7 +110,10 @@ class Checkout:
 
     @property
     def naming(self) -> tuple[AgentDefinition, ...]:
-        """Entries whose `sub_agents` name its slot, if no other definition fills the slot."""
+        """The entries that list the sub-agent's slot in `sub_agents`; empty if another definition fills the slot.
+
+        The other definition still needs to be listed. Deprecated and rolled-back definitions do not fill a slot.
+        """
         slot = self.entry.slot if self.entry else self.request.slot
         filled = any(
             each.slot == slot and not each.deprecated and each.id not in self.request.rolled_back
@@ -107,7 +123,8 @@ class Checkout:
 
     @property
     def own_blocks(self) -> dict[str, str]:
-        """Its prompt blocks that no other definition uses and the platform does not own: file by name."""
+        """The files of its prompt blocks that no other definition uses and that the platform does not own, by name."""
+        # From the request, because the entry may have been removed by an earlier step.
         names = self.request.blocks or (self.entry.prompt_blocks if self.entry else ())
         used = {block for each in self.others for block in each.prompt_blocks}
         blocks = ((name, self.registries.blocks.get(name)) for name in names if name not in used)
@@ -119,14 +136,14 @@ class Checkout:
 
     @property
     def own_tools(self) -> tuple[str, ...]:
-        """Its tools that no other definition uses and that the registry still contains."""
+        """The names of its tools that no other definition uses and that the configuration still contains."""
         names = self.request.tools or (self.entry.tools if self.entry else ())
         used = {tool for each in self.others for tool in each.tools}
         return tuple(name for name in names if name not in used and name in self.registries.tools)
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
-        """Its Python files, relative to the top; in a git repository only tracked files."""
+        """The paths of its Python files, relative to the top. In a git repository only tracked files count."""
         name = self.request.definition_id.replace("-", "_")
         found: list[str] = []
         for base in dict.fromkeys((self.top / self.request.modules, self.root / self.request.modules)):
@@ -149,17 +166,17 @@ class Checkout:
     def manifest_data(self) -> Any:
         """The content of the manifest, every scalar as text."""
         try:
-            said = yaml.load(self.text(self.manifest), Loader=PLAIN)  # noqa: S506  builds text, lists and dicts only
-            whole = sum(1 for _ in islice(values_in(said), MOST_VALUES)) < MOST_VALUES
+            manifest = yaml.load(self.text(self.manifest), Loader=PLAIN)  # noqa: S506  builds text, lists and dicts only
+            # The count stops at the limit: a few lines with nested aliases can mean billions of values.
+            accepted = sum(1 for _ in islice(values_in(manifest), MOST_VALUES)) < MOST_VALUES
         except (yaml.YAMLError, RecursionError):
             raise CheckoutRefused(f"{self.manifest}: is not YAML that can be read; mend it first") from None
-        # Counted lazily: a few lines with nested aliases can mean billions of values.
-        if not whole:
+        if not accepted:
             raise CheckoutRefused(f"{self.manifest}: holds {MOST_VALUES} values or more; its aliases multiply them")
-        return said
+        return manifest
 
     def from_top(self, file: Path) -> str:
-        """Return a path as git writes it."""
+        """Return a path relative to the top, with slashes, as git writes it."""
         return file.relative_to(self.top).as_posix()
 
     def config_path(self, path: str) -> str:
@@ -167,14 +184,15 @@ class Checkout:
         return self.from_top(self.root / path)
 
     def line_of(self, name: str) -> int | None:
-        """Return the line of an entry."""
+        """Return the line of an agent's entry in its file, counted from 1; None: not known."""
         place = self.registries.agents.entries[name].place
         return place.document.line_of(place.steps)
 
     def text(self, path: str) -> str:
-        """Return a file's text. Raises `CheckoutRefused` if it is not a text file, or is a link."""
+        """Return the content of a file. Raises `CheckoutRefused` if it is not a text file, or is a link."""
         file = self.top / path
         try:
+            # A patch of a link would change the file to which it leads, perhaps outside of the checkout.
             if os.path.realpath(file) != str(file):
                 raise CheckoutRefused(f"{path}: is, or is behind, a symbolic link; change it by hand")
             content = file.read_bytes()
@@ -189,7 +207,7 @@ class Checkout:
         return any(line.startswith(MARK) for line in self.text(path).splitlines()[:HEAD_LINES])
 
     def state(self) -> str:
-        """Return a name of this version: the commit, and whether files differ from it."""
+        """Return a description of this version: the commit, and whether files differ from it."""
         if not (self.top / ".git").exists():
             return "a folder outside git"
         commit = self._git("rev-parse", "--short=12", "HEAD")
@@ -210,7 +228,7 @@ class Checkout:
         try:
             return os.fsdecode(Git.within(self.top, SECONDS)(*arguments)).strip()
         except (OSError, subprocess.SubprocessError) as error:
-            raise CheckoutRefused(f"git cannot say what is in {self.top}: {_said(error)}") from None
+            raise CheckoutRefused(f"git cannot say what is in {self.top}: {_message_of(error)}") from None
 
 
 def open_checkout(root: Path, request: DecommissionPatchRequest) -> Checkout:
@@ -231,7 +249,7 @@ def open_checkout(root: Path, request: DecommissionPatchRequest) -> Checkout:
     return Checkout(root, top, head.registries, request)
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     if isinstance(error, subprocess.CalledProcessError):
         return " ".join(os.fsdecode(error.stderr or b"").split()) or f"exit code {error.returncode}"
     return type(error).__name__

@@ -1,7 +1,7 @@
-"""Changes a YAML file as text, so that comments, order and spelling of all other lines stay.
+"""Changes a YAML file as text, so that comments, order and spelling of all other lines stay as they are.
 
-The parser only provides positions; no YAML is generated from data. A change that would affect other content is refused;
-it must be made by hand.
+The YAML parser only provides positions; no YAML is generated from data. A change that would affect other content is
+refused, and a person must make it by hand.
 """
 
 import re
@@ -19,22 +19,25 @@ BY_HAND: Final = "stands so that it cannot be changed without its surroundings; 
 
 
 class YamlText:
-    """The text of one file; each change replaces it.
+    """The text of one file. Each method that changes it replaces `text`.
+
+    In all methods `steps` are the keys and indexes that lead to a value, e.g. `"agents", 2, "tools"`. A method raises
+    `CheckoutRefused` if the change would affect other content.
 
     Args:
-        text: without byte order mark.
-        path: for messages.
+        text: the content of the file, without a byte order mark.
+        path: the path of the file, for messages.
     """
 
     def __init__(self, text: str, path: str) -> None:
         self.text = text
         self._path = path
-        # A file with Windows line ends must not become one with both kinds.
+        # New lines get the line ends of the file, so that a file with Windows line ends does not get both kinds.
         self._newline = "\r\n" if "\r\n" in text else "\n"
 
     @property
     def data(self) -> Any:
-        """The parsed file, every scalar as text. Raises `CheckoutRefused` if it is not YAML."""
+        """The parsed file; every scalar is a text. Raises `CheckoutRefused` if the text is not YAML."""
         try:
             return yaml.load(self.text, Loader=PLAIN)  # noqa: S506  builds text, lists and dicts only
         except yaml.YAMLError as error:
@@ -45,14 +48,14 @@ class YamlText:
         return int(self._at(steps).start_mark.line) + 1
 
     def replace(self, steps: tuple[str | int, ...], value: str) -> None:
-        """Replace a plain value."""
+        """Replace the scalar at `steps`."""
         node = self._at(steps)
         if not isinstance(node, yaml.ScalarNode):
             raise self._refusal(BY_HAND, node)
         self._cut(node.start_mark.index, node.end_mark.index, value)
 
     def add_after(self, steps: tuple[str | int, ...], key: str, value: str) -> None:
-        """Add a pair to the parent mapping of `steps`, after the pair of `steps`."""
+        """Add the pair `key: value` after the pair at `steps`, in the same mapping."""
         mapping, node = self._at(steps[:-1]), self._at(steps)
         if mapping.flow_style:
             self._cut(node.end_mark.index, node.end_mark.index, f", {key}: {value}")
@@ -62,9 +65,13 @@ class YamlText:
         self._cut(at, at, f"{self._newline}{indent}{key}: {value}")
 
     def comment(self, entry: tuple[str | int, ...], key: str, text: str) -> None:
-        """Insert a comment line above a pair of a list entry, or above the entry itself."""
+        """Insert a comment line above the pair `key` of a list entry.
+
+        It is inserted above the entry itself if the entry has no such pair, or has the pair on its first line.
+        """
         mapping = self._at(entry)
         found = next((one for one, _ in mapping.value if one.value == key), None)
+        # On the first line, the dash of the list is before the pair, so a comment above the pair is above the entry.
         inside = found is not None and not mapping.flow_style and found.start_mark.line != mapping.start_mark.line
         mark = found.start_mark if inside and found is not None else mapping.start_mark
         line, column = mark.line, mark.column
@@ -75,10 +82,10 @@ class YamlText:
         self._cut(at, at, f"{' ' * column}# {text}{self._newline}")
 
     def remove(self, *steps: str | int) -> None:
-        """Remove an item of a list, or a pair of a mapping; an empty collection is written as `[]` or `{}`."""
+        """Remove an item of a list or a pair of a mapping. An empty list or mapping is written as `[]` or `{}`."""
         parent, at = self._at(steps[:-1]), steps[-1]
         index = at if isinstance(at, int) else self._index(parent, at)
-        # The last item cannot just be cut: a key without a value would mean null.
+        # The only item cannot simply be removed: a key without a value means null.
         if len(parent.value) == 1:
             self._empty(steps[:-1], parent, _called(parent, index))
         elif parent.flow_style:
@@ -106,7 +113,7 @@ class YamlText:
         begin, end = spans[index]
         if index + 1 < len(spans):
             self._cut(begin, spans[index + 1][0], "")
-        # A comment before it: cutting from the previous item would remove the comment of that item, too.
+        # The last item is removed together with the comma before it, unless a comment is between them.
         elif "#" in self.text[spans[index - 1][1] : begin]:
             self._cut(begin, end, "")
         else:
@@ -125,9 +132,9 @@ class YamlText:
         self._cut_lines(first, last)
 
     def _extent(self, parent: Any, index: int, name: str) -> tuple[int, int]:
-        """Return the first and last line of a child of a block collection.
+        """Return the numbers of the first and last line of a child of a block collection, counted from 0.
 
-        They include the comments inside it and the comments above that name it.
+        They include comments inside the child, and comments above it that contain its name.
         """
         lines, column = self.text.splitlines(), parent.start_mark.column
         first, last = self._first_line(parent, index), self._last_line(parent.value[index])
@@ -142,7 +149,7 @@ class YamlText:
         return bool(OVERRIDE.match(line) or named.search(line))
 
     def _first_line(self, parent: Any, index: int) -> int:
-        """Return the first line of a child of a block collection; the child must begin the line."""
+        """Return the number of a child's first line. Refuses a child that does not begin its line."""
         child, column = parent.value[index], parent.start_mark.column
         if isinstance(parent, yaml.SequenceNode):
             return self._dash_line(child.start_mark.line, column)
@@ -153,6 +160,8 @@ class YamlText:
         return line
 
     def _dash_line(self, line: int, column: int) -> int:
+        """Return the number of the line with the dash of a list item, at or above `line`."""
+        # The content of an item may begin below its dash, e.g. after a comment.
         lines = self.text.splitlines()
         while line >= 0:
             if lines[line][:column].strip():
@@ -163,11 +172,13 @@ class YamlText:
         raise CheckoutRefused(f"{self._path}: an entry of a list {BY_HAND}")
 
     def _last_line(self, child: Any) -> int:
-        """Return the last line of content of a child."""
+        """Return the number of the last line with content of a child."""
         end = max(_ends(child))
         lines = self.text.splitlines()
+        # With a character at the end, so that a line end before it counts as a further line.
         last = len((self.text[:end] + "|").splitlines()) - 1
-        if end and self.text[end - 1] in "\r\n":  # a block of text ends where the next line begins
+        # The end of a block of text (`|` or `>`) is the beginning of the next line.
+        if end and self.text[end - 1] in "\r\n":
             last -= 1
         last = min(last, len(lines) - 1)
         while last and not lines[last].strip():
@@ -176,7 +187,7 @@ class YamlText:
 
     def _at(self, steps: tuple[str | int, ...]) -> Any:
         try:
-            # Parsed again for each change, because each change moves the positions of everything behind it.
+            # Parsed again for each change, because each change moves the positions of all later values.
             node: Any = yaml.compose(self.text, Loader=SAFE)
         except yaml.YAMLError as error:
             raise self._refusal(f"is not YAML: {str(error).splitlines()[0]}") from None
@@ -206,7 +217,7 @@ class YamlText:
 
 
 def _called(parent: Any, index: int) -> str:
-    """Return the key, the id or the text of a child; without one, a text that no file contains."""
+    """Return the name of a child: its key, its id or its text. Without one, return a text that no file contains."""
     node = parent.value[index]
     if isinstance(node, tuple):
         return str(node[0].value)
@@ -216,12 +227,14 @@ def _called(parent: Any, index: int) -> str:
 
 
 def _span(child: Any) -> tuple[int, int]:
+    """Return begin and end of a child in the text. The child of a mapping is a pair of nodes, key and value."""
     first, last = child if isinstance(child, tuple) else (child, child)
     return first.start_mark.index, last.end_mark.index
 
 
 def _ends(child: Any) -> list[int]:
-    """Return the ends of the scalars and flow collections inside; end marks of block collections are too far down."""
+    """Return the ends of all scalars and flow collections in a child."""
+    # The parser's end of a block collection includes the blank lines and comments after it, so it is not used.
     if isinstance(child, tuple):
         return [child[0].end_mark.index + 1, *_ends(child[1])]
     if isinstance(child, yaml.ScalarNode) or child.flow_style:

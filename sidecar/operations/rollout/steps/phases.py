@@ -34,8 +34,9 @@ class StopInEffect(Struct, frozen=True, kw_only=True):
     """A stop that holds in this replica and must be recorded.
 
     Attributes:
-        judged: for a kill: it was allowed when it was taken. That its kill flag cannot be seen now does not end it.
-        write: writes it instead of the store.
+        judged: a kill was found to be allowed when it took effect here. Its kill flag is then not looked for again: the
+            flag backend may be unavailable while the kill is recorded.
+        write: writes the step's change; None: the store does.
     """
 
     stop: LocalStop
@@ -91,10 +92,13 @@ PHASES: Final[Mapping[type[StepRequest] | Step, Phases]] = {
     requests.RetireFlags: Phases(policies=Step.RETIRE_FLAGS),
     requests.BeginDecommission: Phases(policies=Step.DECOMMISSION),
     requests.TakeDecommissionStep: Phases(policies=Step.DECOMMISSION),
+    # No policy and no gate: the next three change nothing that a user gets.
     requests.DecideDecommission: Phases(),
     requests.UndoDecommission: Phases(),
     requests.AcknowledgeBreach: Phases(),
+    # The step is itself the switch of a flag, so there is no flag to check or switch before it.
     requests.SwitchFlagOn: Phases(flags=False),
+    # Five tries: a step that takes users away should not fail because another write came first.
     requests.SwitchFlagOff: Phases(flags=False, tries=5),
     # No policy and no gate: a withdrawal must not depend on them. Its target, however, must exist.
     requests.RollBack: Phases(proven=True, tries=5),

@@ -1,4 +1,7 @@
-"""Connects the operations on stops and the audit. The composition root and the tests both call this."""
+"""Creates the operations that stop a sub-agent (kills and ramp-downs), and connects them.
+
+The sidecar and the tests both call `stops`, so that the tests use the connections of the sidecar.
+"""
 
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
@@ -23,7 +26,11 @@ class Stops(Struct, frozen=True, kw_only=True):
     """The operations that stop sub-agents, and the detection of the first bind at which a transition took effect.
 
     Attributes:
-        edges: its `observe` must receive the changes of the flag snapshots.
+        first: applies a stop in this replica, before the record has it.
+        kill, ramp_down: take a stop: here first, then in the record.
+        record: records the stops that the store could not accept at first.
+        edges: kills a definition whose kill flag is switched off; its `observe` must receive each change of the flags.
+        effective: detects the first bind at which a transition took effect.
     """
 
     first: ApplyStopLocally
@@ -34,12 +41,13 @@ class Stops(Struct, frozen=True, kw_only=True):
     effective: EffectiveTransitions
 
     def rollouts(self) -> RolloutView:
-        """Return the view for a bind, and note the bind."""
+        """Return the rollouts that a bind uses, and note that a bind used them."""
         return self.effective.bound(self.first.views.current())
 
     @property
     def by_kind(self) -> Mapping[StopKind, Callable[[Any, str], Coroutine[Any, Any, StepAnswer]]]:
-        """The operation behind each kind of stop."""
+        """The operation behind each kind of stop, called with the request and the authenticated operator."""
+        # `Any`: the two operations take requests of different types.
         return {StopKind.KILL: self.kill, StopKind.RAMP_DOWN: self.ramp_down}
 
     @property

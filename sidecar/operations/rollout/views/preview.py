@@ -16,11 +16,19 @@ from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.operations.rollout.views.rollout_reading import find_rollout
 
 Inside = Callable[[str, str, int], bool]
-"""Returns whether a key is inside a ramp: salt, key, basis points."""
+"""Returns whether a user is inside a ramp. Called with the salt, the user and the ramp in basis points."""
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """The effect of a step, in numbers of users who were recently seen here."""
+    """The effect of a step, in numbers of users who were recently seen here.
+
+    Attributes:
+        before, after: the ramp before and after the step, in basis points.
+        known: all users who were recently seen.
+        inside: those of them who are inside the ramp before the step.
+        joining, leaving: those whom the step adds to the ramp and removes from it.
+        gates: the platform's gates that the step needs.
+    """
 
     definition_id: str
     digest: str
@@ -38,8 +46,8 @@ class PreviewRamp(msgspec.Struct, frozen=True):
 
     Attributes:
         store: of the rollouts.
-        keys: returns the keys of the turns that are known here; a key may occur repeatedly.
-        inside: the bucketing.
+        keys: returns the user of each turn that is known here; a user may occur repeatedly.
+        inside: decides whether a user is inside a ramp; a parameter, so that tests can replace the bucketing.
     """
 
     store: RolloutStore
@@ -67,10 +75,10 @@ class PreviewRamp(msgspec.Struct, frozen=True):
         keys = dict.fromkeys(key for key in self.keys() if key)
         # Before its first step, the definition has no buckets yet: the step would give the slot this salt.
         salt = rollout.salt if facts.activated_at else rollout.salt_of_first_step(facts.digest)
-        inside = {key: self.inside(salt, key, facts.ramp) for key in keys}
-        then = {key: self.inside(salt, key, to) for key in keys}
-        joining = sum(1 for key in keys if then[key] and not inside[key])
-        leaving = sum(1 for key in keys if inside[key] and not then[key])
+        inside_before = {key: self.inside(salt, key, facts.ramp) for key in keys}
+        inside_after = {key: self.inside(salt, key, to) for key in keys}
+        joining = sum(1 for key in keys if inside_after[key] and not inside_before[key])
+        leaving = sum(1 for key in keys if inside_before[key] and not inside_after[key])
         # A hash of user and salt places each user at a fixed bucket, so a raise can only add users. If it does not,
         # operators must know before the step.
         if to > facts.ramp and leaving:
@@ -84,7 +92,7 @@ class PreviewRamp(msgspec.Struct, frozen=True):
             before=facts.ramp,
             after=to,
             known=len(keys),
-            inside=sum(inside.values()),
+            inside=sum(inside_before.values()),
             joining=joining,
             leaving=leaving,
             gates=gates_of_step(facts, to),

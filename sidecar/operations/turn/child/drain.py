@@ -20,8 +20,8 @@ from sidecar.operations.turn.child.dependencies import TurnDependencies
 async def drain(context: CallContext, deps: TurnDependencies, give_up: Callable[[CallId, Exception], None]) -> None:
     """Take all ready steps, record them in one append, continue their calls, and repeat.
 
-    Steps that become ready during the append go to another drain, which may replace this one, so a hanging append
-    delays no other call. If a step raises, `give_up` gets its call and the exception; the other calls continue.
+    Steps that become ready during the append go to another drain, so a hanging append delays no other call. If a step
+    raises, `give_up` receives its call and the exception; the other calls continue.
     """
 
     def relieve() -> None:
@@ -56,7 +56,7 @@ async def drain(context: CallContext, deps: TurnDependencies, give_up: Callable[
             for step, _ in prepared:
                 give_up(step.call_id, defect)
             refused, prepared = None, []
-        if store.waits:
+        if store.waits:  # a database has taken time; a store in memory has not, and saves one look at the clock
             now = deps.clock.now()
         if isinstance(refused, RecordConflict):
             context.lose()  # the new owner settles the calls whose outcomes could not be recorded here

@@ -1,7 +1,7 @@
 """The usage of a child and its descendants, and its running delegations.
 
-Each use counts for the child and for all its waiting callers at the same moment, so two concurrent children cannot
-both spend the rest of a budget. Source: DESIGN section 5.
+Each use counts at the same moment for the child and for every child above it, whose delegation it is part of. Two
+concurrent children therefore cannot both spend the rest of a budget. Source: DESIGN section 5.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +20,7 @@ class Delegation:
 
     def __init__(self) -> None:
         """Begin with both unsettled."""
+        # Two results, because a stopped child still takes time until its end is recorded.
         self.stop: FirstResult[CallFailure] = FirstResult()
         self.over: FirstResult[None] = FirstResult()
 
@@ -54,7 +55,7 @@ class BudgetLedger:
         self.running: Mapping[ChildId, Delegation] = self._running
 
     def delegate(self, child_id: ChildId, delegation: Delegation) -> None:
-        """Note that a delegation begins."""
+        """Note that a delegation of this child begins; `child_id` is the delegated child."""
         self.made += 1
         self._running[child_id] = delegation
 
@@ -106,6 +107,7 @@ class BudgetLedger:
 
 
 def _call_when_ended(delegations: Sequence[Delegation], then: Callable[[], object]) -> None:
+    """Call `then` once all delegations have ended; at once if they have."""
     for each in delegations:
         if not each.over.settled:
             # One callback at a time, on the first delegation that still runs. Each settled one is passed over next
@@ -116,6 +118,7 @@ def _call_when_ended(delegations: Sequence[Delegation], then: Callable[[], objec
 
 
 def _smaller(one: int | None, other: int | None) -> int | None:
+    """Return the smaller limit; None means that there is no limit."""
     if one is None or other is None:
         return one if other is None else other
     return min(one, other)
