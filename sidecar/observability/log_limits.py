@@ -60,7 +60,8 @@ class LineLimit:
         self._now = now
         self._lock = threading.Lock()
         self._periods: dict[Kind, _Period] = {}
-        self._over: Counter[Kind] = Counter()
+        # Omitted lines of periods that are over, until `summaries` reports them.
+        self._unreported: Counter[Kind] = Counter()
 
     def passes(self, record: logging.LogRecord) -> bool:
         """Return whether a line is written; otherwise it is counted."""
@@ -97,17 +98,19 @@ class LineLimit:
                 self._end(kind)
             # Taken out under the lock and yielded without it: the consumer formats lines, and callers that log must not
             # wait.
-            over, self._over = self._over, Counter()
+            over, self._unreported = self._unreported, Counter()
         for kind, count in over.items():
             yield _summary(kind, count)
 
     def _end(self, kind: Kind) -> None:
+        """End the period of a kind, if it has one. The caller holds the lock."""
         period = self._periods.pop(kind, None)
         if period is not None and period.left_out:
-            self._over[kind] += period.left_out
+            self._unreported[kind] += period.left_out
 
 
 def _kind_of(record: logging.LogRecord) -> Kind:
+    """Return the kind of a line, which decides which lines share its limit."""
     fields: dict[str, Any] = getattr(record, "fields", {})
     # The message before its arguments are inserted: lines that differ only in an id are one kind.
     told_by = str(fields.get("kind") or fields.get("cause") or record.msg)
@@ -117,6 +120,7 @@ def _kind_of(record: logging.LogRecord) -> Kind:
 
 
 def _summary(kind: Kind, count: int) -> logging.LogRecord:
+    """Return the line that says how many lines of a kind were omitted."""
     message = "more lines like this one were left out of the log"
     record = logging.LogRecord(kind.logger, kind.level, "", 0, message, (), None)
     record.event = names.LOG_LEFT_OUT

@@ -75,6 +75,8 @@ class Histogram(Struct):
             self._begin(bounded(self.series, key))
 
     def _begin(self, key: Labels) -> Buckets:
+        """Return the series of `key`, created at 0 if it does not exist."""
+        # One bucket more than bounds: the last one counts the values above all bounds.
         return self.series.setdefault(key, Buckets([0] * (len(self.bounds) + 1)))
 
 
@@ -135,5 +137,5 @@ class Metrics:
 
 
 def bounded(series: Mapping[Labels, object], key: Labels) -> Labels:
-    """Return `key`, or the overflow key if there are too many series."""
+    """Return `key`, or the key of the shared series `OTHER` if there are too many series."""
     return key if key in series or len(series) < MOST_SERIES else (OTHER,) * len(key)

@@ -32,6 +32,9 @@ class Outbox:
 
     Args:
         most: the most items in each queue.
+
+    Attributes:
+        news: wakes the thread before its interval is over.
     """
 
     def __init__(self, most: int) -> None:

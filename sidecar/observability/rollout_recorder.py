@@ -69,6 +69,7 @@ class MeasuringRolloutRecorder:
 
     def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion], major: Sequence[MajorChange]) -> None:
         """Log that binds use a version of the definitions, and which of its definitions serve no user yet."""
+        # First what still serves: the old content of a changed definition, which an operator may believe replaced.
         for each in major:
             fields = {"definition_id": each.definition_id, "slot": each.slot}
             digests = {"serving": each.serving, "loaded": each.loaded}
@@ -84,6 +85,7 @@ class MeasuringRolloutRecorder:
         ids = [each.definition_id for each in waiting]
         self._log.warning(names.DEFINITIONS_ON_RECORD, text, version=version, waiting=ids)
         for one in waiting:
+            # A line of its own: no step can promote such a definition before its entry is corrected.
             if one.needs_flag:
                 self._log.warning(
                     names.DEFINITION_UNFLAGGED, _unflagged(one), definition_id=one.definition_id, slot=one.slot
@@ -154,7 +156,8 @@ def standing_gauges(operations: RolloutOperations) -> Sequence[ShownGauge]:
     """Return the gauges of the present rollouts."""
     rollout = operations.gauges
     by_id = ("subagent_id",)
-    whole = ("subagent_id", "slot", "vertical", "state", "active")
+    # One series for each definition, with the value 1: its labels can be joined to the other series by `subagent_id`.
+    of_definition = ("subagent_id", "slot", "vertical", "state", "active")
     return (
         number(
             rollout_names.CLEANUP_PENDING, "Sub-agents whose decommissioning has not ended.", rollout.cleanups_pending
@@ -163,7 +166,9 @@ def standing_gauges(operations: RolloutOperations) -> Sequence[ShownGauge]:
         ShownGauge(rollout_names.DRIFT, "Contradictions of the three sources.", rollout.drift, by_id),
         ShownGauge(rollout_names.RAMP, "Own ramps, 0 to 1.", rollout.ramps, by_id),
         ShownGauge(rollout_names.PINNED_TURNS, "Open turns that hold a definition.", rollout.pinned, by_id),
-        ShownGauge(rollout_names.ROLLOUT_DEFINITION, "1: slot, vertical and state.", rollout.definitions, whole),
+        ShownGauge(
+            rollout_names.ROLLOUT_DEFINITION, "1: slot, vertical and state.", rollout.definitions, of_definition
+        ),
         ShownGauge(rollout_names.FLAGS_AGE, "Since the last contact.", rollout.flag_ages, ("backend",)),
     )
 

@@ -18,9 +18,11 @@ Answer = TypeVar("Answer")
 MOST_LEFT_BEHIND: Final = 16
 """The most abandoned calls of one plugin, or of one part of it."""
 REPORT_AFTER: Final = 5.0
+"""Seconds after its cancellation at which a call that still runs is reported."""
 
 OnHung = Callable[[str, int], None]
-"""Told of a call that runs on although it was cancelled: of which plugin, and how many of it do. Must not raise."""
+"""Receives the report of a call that continues after its cancellation: the plugin's name, and the number of its calls
+that do so now. Must not raise."""
 
 
 class PluginFailed(Exception):
@@ -52,6 +54,7 @@ class _Exchange(Struct, Generic[Answer]):
 
     Attributes:
         runs: its task has begun and has not ended.
+        left_behind: the caller has its result, and the call counts as abandoned until it ends.
         ending: settles with the result that counts, which may be the time limit.
     """
 
@@ -130,6 +133,7 @@ class PluginCalls:
                 self._count(exchange.plugin, -1)
 
     def _leave_behind(self, exchange: _Exchange[Answer]) -> None:
+        """Count a cancelled call that still runs. Most end at once, so a report follows only after a while."""
         exchange.left_behind = True
         self._count(exchange.plugin, 1)
         asyncio.get_running_loop().call_later(self._report_after, self._report, exchange)

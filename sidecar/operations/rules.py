@@ -24,10 +24,10 @@ class AdmissionRules(Struct, frozen=True):
         turns: the most turns in which work runs.
         dispatches: the most running dispatches.
         min_remaining_time: a dispatch with less time than this is refused, because it could hardly succeed.
-        ended_turns: number of ended turns whose dispatches can be resumed from memory; of four times as many only the
-            end is kept.
+        ended_turns: number of ended turns whose dispatches can be resumed from memory. Of older ones, up to four times
+            as many, only the end is kept, which answers a repeated `EndTurn`.
         idle_turns: the most open turns in which no work runs; beyond that the oldest are ended.
-        ended_turn_bytes: limit for the answers and requests of ended turns.
+        ended_turn_bytes: the most memory, in bytes, for the answers and requests of ended turns.
         vertical_share: share of `dispatches` that may call sub-agents of one vertical, if there are several verticals.
         principal_share: share of `dispatches` that one user may have.
     """
@@ -48,9 +48,9 @@ class HistoryRules(Struct, frozen=True):
     Attributes:
         own_turns: the most earlier answers that a sub-agent may read.
         episode_turns: the most turns of an episode in one read.
-        answer_bytes: limit for one response; older turns are omitted.
+        answer_bytes: the largest response, in bytes; if it would be larger, the oldest turns are omitted.
         queue: the most ended turns that wait to be stored.
-        timeout: the longest wait for the memory.
+        timeout: the longest wait for the episode memory, which stores the conversations.
         catch_up_window, catch_up_max_turns: age and number of the turns that are checked for missing history.
         size_cache_ttl: the age from which a cached episode size is read again at bind.
     """
@@ -71,8 +71,8 @@ class RecordRules(Struct, frozen=True):
 
     Attributes:
         page: rows of a list, if the caller names no number.
-        answer_bytes: limit for one response; long texts are omitted first.
-        batch_bytes: limit for the events in one message of a stream.
+        answer_bytes: the largest response, in bytes; long texts are omitted first.
+        batch_bytes: the most bytes of events in one message of a stream.
         watchers: the most concurrent watchers of turns.
         poll: the interval of reads for facts that other processes append.
         gather: how long to wait for further facts after an append of this process.
@@ -107,7 +107,8 @@ class DispatchRules(Struct, frozen=True):
         question_lifetime: the longest time for which a question of a sub-agent can be answered.
         record_frames: record the runners' messages, so that turns can be replayed.
         cost: budgets in money.
-        outcomes_bytes: limit for all answers of one dispatch, which are sent in one message; each gets an equal share.
+        outcomes_bytes: the most bytes of all answers of one dispatch. One message carries them, and each answer may use
+            an equal share of it.
     """
 
     binding: BindingRules

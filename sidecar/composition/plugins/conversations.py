@@ -83,6 +83,7 @@ async def open_memory(
 
 
 def _made(policy: PolicyMap, settings: Settings, redactor: Redactor) -> EpisodeMemory:
+    """Create the memory that the policy selects."""
     section = memory_section(settings, policy.memory, redactor)
     if policy.memory is STORE_MEMORY and settings.record.database == "sqlite" and not settings.memories.get(STORE):
         return STORE_MEMORY.factory(section)  # its settings come from `[record]`, which was already checked

@@ -1,4 +1,8 @@
-"""Counts what the record shows of each ramp, on request: dispatches pay nothing for it."""
+"""Counts users, calls and scores of each arm of a ramp, from the record.
+
+A watchdog asks for these counts to decide whether a ramp is safe. They are computed only when it asks, so dispatches
+pay nothing for them.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,9 +28,12 @@ from sidecar.operations.rollout.audit.audit_log import pages_of
 from sidecar.operations.rollout.store.ports import AuditQuery, RolloutStore
 
 FACTS_OF_A_PASS: Final = 500
+"""The most facts in one read of the record."""
 TURNS_IN_A_ROW: Final = 20
+"""The most turns that are counted before other tasks of the event loop may run."""
 LONGEST: Final = timedelta(seconds=5)
 """The longest time of reading for one request; the next request continues."""
+# Events after which the users of the arms are others, so that the counts begin anew.
 STEPS_OF_A_RAMP: Final = frozenset({RolloutEventKind.RAMP_SET, RolloutEventKind.ACTIVATED, RolloutEventKind.CONFIGURED})
 
 
@@ -44,6 +51,8 @@ class RampReading(Struct, frozen=True):
 
 
 class _Ramp(Struct):
+    """The counts of one step of a ramp, and the position in the journal up to which they go."""
+
     evidence: ArmEvidence
     marks: Watermarks
     behind: int = 0
@@ -56,7 +65,9 @@ class ReadRampEvidence:
     def __init__(self, store: RolloutStore, record: RecordReads, clock: Clock) -> None:
         self._store, self._record, self._clock = store, record, clock
         self._ramps: dict[RampStep, _Ramp] = {}
-        self._began: dict[Digest, tuple[int, RolloutEvent]] = {}
+        # The last event that changed the ramp of each definition, with its audit row's number.
+        self._last_step: dict[Digest, tuple[int, RolloutEvent]] = {}
+        # The number of the last audit row that was read, so that each row is read once.
         self._after = 0
         self._reading = asyncio.Lock()
 
@@ -66,26 +77,29 @@ class ReadRampEvidence:
         async with self._reading:
             steps = await self._steps()
             # Another step of a ramp begins with empty counts: its arms are other users. Finished steps are dropped.
-            self._ramps = {step: self._ramps.get(step) or self._begun(step) for step in steps}
+            self._ramps = {step: self._ramps.get(step) or self._without_counts(step) for step in steps}
             until = self._clock.monotonic() + LONGEST.total_seconds()
             for ramp in self._ramps.values():
                 await self._catch_up(ramp, until)
             return [RampReading(each.evidence, each.behind, each.unreadable) for each in self._ramps.values()]
 
-    def _begun(self, step: RampStep) -> _Ramp:
+    def _without_counts(self, step: RampStep) -> _Ramp:
+        # Eight bytes for each user: enough to count a user once, and no user id is stored.
         return _Ramp(ArmEvidence(step, lambda user: blake2b(user.encode(), digest_size=8).digest()), Watermarks())
 
     async def _steps(self) -> list[RampStep]:
+        """Read the new audit rows; return the present step of each ramp."""
         async for page in pages_of(self._store, AuditQuery(after=self._after)):
             for row in page:
                 self._after = max(self._after, row.number)
                 if isinstance(row.body, RolloutEvent) and row.body.what in STEPS_OF_A_RAMP:
-                    self._began[row.body.digest] = row.number, row.body
+                    self._last_step[row.body.digest] = row.number, row.body
         found = [self._step_of(each) for each in await self._store.rollouts()]
         return [each for each in found if each is not None]
 
     def _step_of(self, rollout: SlotRollout) -> RampStep | None:
-        if rollout.active is None or rollout.target is None or rollout.active not in self._began:
+        """Return the present step of a slot's ramp; None if there are no two definitions to compare."""
+        if rollout.active is None or rollout.target is None or rollout.active not in self._last_step:
             return None
         active, target = rollout.definitions[rollout.active], rollout.definitions.get(rollout.target)
         if active.state is not LifecycleState.PROMOTE or not 0 < active.ramp < WHOLE or target is None:
@@ -95,7 +109,7 @@ class ReadRampEvidence:
             active=active.digest,
             target=target.digest,
             ramp=active.ramp,
-            since=self._began[active.digest][1].at,
+            since=self._last_step[active.digest][1].at,
             active_id=active.definition_id,
             target_id=target.definition_id,
             curve=rollout.curve,
@@ -107,7 +121,7 @@ class ReadRampEvidence:
             try:
                 changes = await self._record.changed(ramp.marks, FACTS_OF_A_PASS)
             except NotThisJournal:  # another record, or a restored one: what was counted may not be on it
-                fresh = self._begun(ramp.evidence.step)
+                fresh = self._without_counts(ramp.evidence.step)
                 ramp.evidence, ramp.marks, ramp.unreadable = fresh.evidence, fresh.marks, 0
                 raise StoreUnavailable(
                     "the record has been replaced; its ramps are counted anew",
@@ -130,6 +144,7 @@ class ReadRampEvidence:
             return
         facts = turn.facts
         try:
+            # `observe` needs the turn from its beginning, which has the claims: who the user is, and in which arm.
             if turn.first > 1:
                 facts = (await self._record.facts(turn.turn_id)).facts[: turn.version]
             if len(facts) == turn.version:  # else retention has removed the turn in between

@@ -90,6 +90,7 @@ class Checkpointing:
 
     async def _look(self) -> None:
         try:
+            # Until a round succeeds, and not only in the first one: the store may have been unavailable then.
             if not self._begun:
                 standing = await self._place.standing()
                 self._signed, self._since = dict(standing.roots), standing.since

@@ -23,6 +23,7 @@ from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from subagents_errors import CallFailure
 
 AGAIN: Final = timedelta(seconds=1)
+"""The time after which a client should repeat a refused cancel."""
 TRIES: Final = 3
 """How often a cancellation is appended again when a concurrent append to the same turn makes it conflict."""
 
@@ -137,11 +138,13 @@ class CancelCall:
 
 
 def _refuse_elsewhere(dispatch: LiveDispatch) -> None:
+    """Raise `RunsElsewhere` if another living sidecar runs the dispatch: only that one can stop its call."""
     if dispatch.turn.runs_elsewhere(dispatch.dispatch_id):
         raise RunsElsewhere("another sidecar runs the dispatch; cancel the call there, or end the turn here")
 
 
 async def _known(recovery: DispatchRecovery, token: str, dispatch_id: DispatchId) -> LiveDispatch:
+    """Return a dispatch from memory, or else from the record. Raises `UnknownDispatch`."""
     turn = await recovery.find(token)
     await reload_lost(turn, dispatch_id, recovery)
     if dispatch_id not in turn.dispatches:

@@ -1,7 +1,7 @@
 """The parent's verdict on a child: the integration decides, then the child is closed (SX-25, SX-30, SX-34).
 
-`integrate` and `close_unintegrated` prepare the events; the caller makes them durable. The state of the child prevents
-that they are prepared twice.
+`CloseChild` does this for one child while the turn runs; the end of a turn does it for all others, with the functions
+here. A child's methods prepare the events and refuse to do so twice; the operation makes the events durable.
 """
 
 from collections.abc import Iterator
@@ -87,7 +87,7 @@ class CloseChild:
             StoreUnavailable.
         """
         turn = await self._find(request.surface_token)
-        # Another sidecar may have run the child, or its opening was confirmed late.
+        # Not known here: another sidecar may have run the child, or its opening was confirmed late.
         if request.integration.child_id not in turn.children:
             await self._restore(turn)
         child = child_named(turn, request.integration.child_id)
@@ -104,6 +104,7 @@ class CloseChild:
                 "the child was closed with another verdict, or at the end of the turn",
                 metadata={"child_id": child.child_id, "close_reason": child.close_reason},
             )
+        # Shielded: a client that disconnects must not leave a verdict that only this process knows.
         await shield_until_done(self._deps.spawner, self._save(turn, child), f"close {child.child_id}")
         return summary_of(child)
 

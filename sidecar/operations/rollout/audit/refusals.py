@@ -107,21 +107,23 @@ class RecordRefusals:
         self._views = views
         self._clock = clock
         self._recorder = recorder
-        self._seldom = RateLimit(EACH, MOST)
+        self._rate = RateLimit(EACH, MOST)
         self._waiting: deque[tuple[RefusedStep, datetime]] = deque()
         self._news = asyncio.Event()
 
     def note(self, refused: RefusedStep) -> None:
         """Have a refusal put on the audit, unless there was one like it lately. Never raises, never waits."""
+        # A name that does not exist has no slot whose audit could take the row.
         if match_in(self._views().slots, refused.named) is None:
             return
         kind = (refused.actor, refused.asked.actor_key, refused.verb, refused.asked.definition_id)
-        left_out = self._seldom.take(kind, self._clock.monotonic())
+        left_out = self._rate.take(kind, self._clock.monotonic())
         if left_out is None:
             return
         more = f"; {left_out} like it were left out before" if left_out else ""
-        told = msgspec.structs.replace(refused, why=f"{refused.why}; asked for: {refused.verb}{more}")
-        self._waiting.append((told, self._clock.now()))
+        noted = msgspec.structs.replace(refused, why=f"{refused.why}; asked for: {refused.verb}{more}")
+        # With the time of the refusal: the row may be written seconds later.
+        self._waiting.append((noted, self._clock.now()))
         self._news.set()
 
     async def run(self) -> None:
@@ -146,6 +148,7 @@ class RecordRefusals:
             found = match_in(slots, refused.named)
             if found is None:
                 return  # the definition no longer exists
+            # Read again in each round: the revision must be the newest, or the store refuses the row.
             try:
                 await self._store.write(_write(found, refused, at))
             except RevisionConflict:
@@ -155,6 +158,7 @@ class RecordRefusals:
 
 
 def _write(found: DefinitionMatch, refused: RefusedStep, at: datetime) -> RolloutWrite:
+    """Return the write of one audit row; the rollout itself does not change."""
     rollout, facts = found
     # Without the context of the time: the row is written later, when configuration and flags may have changed.
     by = actor_of(refused.asked, refused.actor, at, AuditContext("", ()))

@@ -20,6 +20,7 @@ from sidecar.operations.rollout.store.flag_writes import FlagStore
 from sidecar.policy.protocols import FlagWriter
 
 WANTED: Final[Mapping[FlagPair, bool]] = {FlagPair.CREATED: False, FlagPair.ON: True}
+"""Whether both flags must be on after a step that brings them to this stage. Steps to other stages switch no flag."""
 
 
 class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +60,7 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
                 continue
             value, share = await self._value(name, before.vertical), self.snapshot().share(name, before.vertical)
             if value is not FlagValue.ON or share < WHOLE:
+                # One definition as an example, with the first digits of its digest: `sha256:` takes seven characters.
                 one = f"{whose[0].definition_id} ({whose[0].digest[7:15]})"
                 # A flag that is on for a share still excludes the other users.
                 seen = value.value if value is not FlagValue.ON else f"on for {share / 100:g} % of users"
@@ -72,6 +74,8 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
         return [each for each in self._sharing(change, facts) if each.flags is FlagPair.ON]
 
     def _sharing(self, change: Change, facts: DefinitionFacts) -> tuple[DefinitionFacts, ...]:
+        """Return the other definitions, of any slot, that the kill flag of this one would kill too."""
+        # With the slot as the change leaves it: the shown rollouts do not have the change yet.
         return sharing_flag({**self.shown(), change.rollout.slot: change.rollout}, facts)
 
     async def _value(self, name: str, vertical: Vertical) -> FlagValue:

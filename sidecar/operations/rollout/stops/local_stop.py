@@ -22,6 +22,7 @@ from sidecar.operations.rollout.views.snapshot import RolloutViews
 LONGEST_KEEPING: Final = 2.0
 """Seconds for the disk. After that, the answer says that the stop does not survive a restart."""
 LONGEST_LOOK: Final = 2.0
+"""Seconds for the look whether binds use the record's version already."""
 LONGEST_WRITE: Final = 2.0
 """Seconds for one access to the store."""
 LONGEST_RECORDING: Final = 8.0
@@ -64,6 +65,7 @@ def reach_of(stop: LocalStop, held: StepAnswer, recorded: Recorded, warnings: tu
         return msgspec.structs.replace(recorded, reached=everywhere, edits=held.edits, warnings=warnings)
     if not isinstance(recorded, StoreUnavailable):
         raise recorded
+    # The stop holds here, so the caller gets an answer and no error; `RecordStops` completes it.
     follows = f"the store is unavailable; the {stop.kind.replace('_', '-')} is recorded once the store is back"
     return msgspec.structs.replace(held, changed=True, warnings=(*warnings, follows))
 

@@ -65,7 +65,7 @@ class KeptDefinition(msgspec.Struct, frozen=True):
     definition_id: DefinitionId
     slot: Slot
     commit: Commit
-    card_json: str
+    card_json: str  # the card and not the entry: the files that the entry refers to may have changed
     first_seen_at: datetime
 
 
@@ -96,7 +96,14 @@ class AuditRow(msgspec.Struct, frozen=True):
 
 
 class AuditQuery(msgspec.Struct, frozen=True):
-    """Selects audit rows, oldest first."""
+    """Selects audit rows, oldest first.
+
+    Attributes:
+        slot, definition_id: None: any.
+        after: only rows with larger numbers.
+        since: only rows of this time or later.
+        limit: the most rows.
+    """
 
     slot: Slot | None = None
     definition_id: DefinitionId | None = None
@@ -160,30 +167,24 @@ class Tombstones(Protocol):
         Raises:
             OSError: it cannot be stored: it holds as long as this process runs, and does not survive a restart.
         """
-        ...
 
     def all(self) -> frozenset[Digest]:
         """Return every definition that was killed here, from memory; the same object until there is another kill."""
-        ...
 
     def ramped_down(self) -> frozenset[Digest]:
         """Return every definition that counts as being at 0 % here; otherwise like `all`."""
-        ...
 
     def pending(self) -> Sequence[LocalStop]:
         """Return stops that are not recorded yet, oldest first."""
-        ...
 
     def pending_again(self, killed: frozenset[Digest]) -> None:
         """Make kills pending again that were recorded or refused. In memory only: a restart finds them again."""
-        ...
 
     async def recorded(self, stop: LocalStop) -> None:
         """Note that a stop is recorded, or refused for good.
 
         Raises `OSError`: the mark is lost and the stop is tried again.
         """
-        ...
 
 
 class RolloutRecorder(Protocol):
@@ -191,34 +192,27 @@ class RolloutRecorder(Protocol):
 
     def transitioned(self, event: TransitionEvent) -> None:
         """Count and log a transition that first took effect. Source: PF1-OBS-1."""
-        ...
 
     def gate_failed(self, definition_id: str, gate: str) -> None:
         """Count a `fail` of a gate; an outage does not count. Source: PF1-OBS-2, TN-78."""
-        ...
 
     def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion], major: Sequence[MajorChange]) -> None:
         """Log that all definitions of configuration `version` are on record and served as the record says.
 
         Those in `waiting` serve no user until an operator promotes them; of those in `major` the recorded content does.
         """
-        ...
 
     def known(self, definition_id: str) -> None:
         """Create the counters of a definition with 0, so that its first kill is a rise. Called often."""
-        ...
 
     def kill_switch_fired(self, definition_id: str) -> None:
         """Count a kill. Source: PF1-OBS-3."""
-        ...
 
     def rolled_back(self, definition_id: str, seconds: float) -> None:
         """Note the time of a rollback, from the request to the bind that shows it. Source: PF1-OBS-4."""
-        ...
 
     def anomaly(self, kind: str, detail: str) -> None:
         """Log and count an event that should not happen."""
-        ...
 
 
 class RolloutStore(Protocol):
@@ -226,75 +220,57 @@ class RolloutStore(Protocol):
 
     async def version(self) -> int:
         """Return the newest version; reads one row."""
-        ...
 
     def on_change(self, tell: Callable[[], None]) -> None:
         """Call `tell` when something may have changed. This is a hint: a caller must also poll."""
-        ...
 
     async def rollouts(self) -> Sequence[SlotRollout]:
         """Return all rollouts, by slot."""
-        ...
 
     async def rollout(self, slot: Slot) -> SlotRollout | None:
         """Return one rollout."""
-        ...
 
     async def write(self, change: RolloutWrite) -> None:
         """Write one change. Raises `RevisionConflict`, `RequestIdReused`; see the rules."""
-        ...
 
     async def answer(self, request_id: str) -> StoredAnswer | None:
         """Return the stored answer to a request."""
-        ...
 
     async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
         """Return audit rows, oldest first."""
-        ...
 
     async def audit_markers(self) -> tuple[AuditMarker, ...]:
         """Return the markers of the rows that retention removed, oldest first."""
-        ...
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Note that transitions took effect at a bind; return those that were not noted before."""
-        ...
+        """Note that transitions took effect at a bind; return those that this replica noted, now or earlier."""
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:
         """Return audit rows that not every sink has received, oldest first, also transitions without effect."""
-        ...
 
     async def exported(self, rows: Sequence[AuditRow]) -> None:
         """Note that every sink has received these rows."""
-        ...
 
     async def keep_definition(self, definition: KeptDefinition) -> None:
         """Store a definition by digest; an existing one is not changed."""
-        ...
 
     async def definition(self, digest: Digest) -> KeptDefinition | None:
         """Return a stored definition."""
-        ...
 
     async def flags(self) -> Sequence[StoredFlag]:
         """Return the flags of the embedded backend, by name."""
-        ...
 
     async def set_flag(self, name: str, on: bool, expected_revision: int, by: str, at: datetime) -> StoredFlag:
         """Set a flag, or create it with `expected_revision` 0. Raises `RevisionConflict`."""
-        ...
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
         """Report the version that binds here use, and the bound turns.
 
         May be delayed while the version does not change.
         """
-        ...
 
     async def replicas(self) -> Sequence[Replica]:
         """Return the sidecars that reported recently."""
-        ...
 
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
         """Return the last reports of the other sidecars, including dead ones, if they are not older than `within`."""
-        ...

@@ -30,7 +30,7 @@ MOST_ELSEWHERE: Final = 200
 
 
 class TurnPins(NamedTuple):
-    """The definitions that an open turn is bound to."""
+    """The definitions that an open turn is bound to, by digest and by id."""
 
     digests: tuple[Digest, ...] = ()
     ids: tuple[DefinitionId, ...] = ()
@@ -123,6 +123,7 @@ class PinnedTurns:
         return bound
 
     async def _newest(self) -> list[TurnPins]:
+        """Return what the open turns here and the newest open turns on record are bound to."""
         pinned, known = self._here()
         turn_ids = await self._record.open_turns(MOST_ELSEWHERE)
         return pinned + [await self._bound_elsewhere(turn_id) for turn_id in turn_ids if turn_id not in known]
@@ -139,6 +140,7 @@ class PinnedTurns:
         return pinned, known
 
     async def _all_open(self) -> AsyncIterator[TurnId]:
+        """Iterate over all recorded open turns, newest first, page by page."""
         before: TurnId | None = None
         while True:
             page = await self._record.open_turns(MOST_ELSEWHERE, before)
@@ -149,9 +151,11 @@ class PinnedTurns:
             before = page[-1]
 
     async def _bound_elsewhere(self, turn_id: TurnId) -> TurnPins:
+        """Return what a turn that is not known here is bound to; nothing if it has ended or called nothing."""
         turn = await self._record.turn(turn_id)
         if turn is None or turn.ended is not None or not turn.dispatches:
             return TurnPins()
+        # All dispatches of a turn have the same claims: a bind freezes them.
         claims = from_json(turn.dispatches[0].opened.claims_json, SurfaceClaims)
         slots = tuple(slot for slot, _ in claims.tools)
         chosen = (name for slot, name, verdict in claims.candidates if verdict == CHOSEN and name and slot in slots)

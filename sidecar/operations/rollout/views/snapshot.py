@@ -26,6 +26,7 @@ from sidecar.operations.rollout.store.replicas import PinnedTurnCount
 
 POLL: Final = timedelta(seconds=1)
 LONGEST_READ: Final = 2.0
+"""Seconds for one access to the store."""
 NOT_ON_RECORD: Final = "killed at this sidecar; not on record yet"
 NOT_SHOWN: Final = (
     "the step is recorded, but the binds of this replica do not use it yet, because the store does not answer; they"
@@ -42,8 +43,9 @@ class RolloutViews:
         self._tombstones = tombstones
         self._clock = clock
         self._recorder = recorder
-        # Below every version of a store, so the first pass always reads.
+        # The rollouts as last read. The version is below that of every store, so the first pass always reads.
         self._read = RolloutView(version=-1)
+        # The same rollouts with the local stops applied: what binds use.
         self._view = self._read
         self._stopped: tuple[frozenset[Digest], frozenset[Digest]] = (frozenset(), frozenset())
         self._pinned: Callable[[], PinnedTurnCount] = PinnedTurnCount
@@ -77,8 +79,7 @@ class RolloutViews:
     async def run(self) -> None:
         """Refresh periodically and after hints; the supervisor owns this loop."""
         while True:
-            # The answer of a step promises that the next bind here uses it. Without this refresh, an operator could
-            # look and find the old state.
+            # Before the first wait: the view is empty until it was read, and an empty view serves no user.
             await self.look()
             try:
                 async with asyncio.timeout(POLL.total_seconds()):
@@ -124,6 +125,7 @@ class RolloutViews:
         self._view = RolloutView(with_ramps_down(slots, down), self._read.version, killed)
 
     def _revised(self, kind: StopKind) -> frozenset[Digest]:
+        """Return the definitions that have replaced stopped ones under the same id: a revision must not end a stop."""
         pending = [each for each in self._tombstones.pending() if each.kind is kind]
         return in_their_place(self._read.slots, [(each.slot, each.digest, each.definition_id) for each in pending])
 
@@ -157,5 +159,6 @@ class RolloutViews:
 
 
 def _selectable(rollouts: Iterable[SlotRollout]) -> Iterator[Digest]:
+    """Yield the definitions that binds may select: the active one and the target of each slot."""
     for each in rollouts:
         yield from (digest for digest in (each.active, each.target) if digest is not None)

@@ -20,6 +20,7 @@ from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 SOONEST: Final = 0.1
 """The shortest time to retry, in seconds."""
 SHARE_RETRY: Final = timedelta(seconds=1)
+"""The time to retry if a vertical or a user has taken its share."""
 
 
 class ConcurrencyLimit:
@@ -61,7 +62,10 @@ class ConcurrencyLimit:
 
     def take(self, key: object) -> None:
         """Take a place for `key`, unless it has one. Does not check whether a place is free."""
-        self._since.setdefault(key, self._clock.monotonic())
+        if key in self._since:
+            # Nothing changed. A new `_full_since` would make the suggested time to retry too short.
+            return
+        self._since[key] = self._clock.monotonic()
         if len(self._since) == self._most:
             self._full_since = self._clock.monotonic()
 
