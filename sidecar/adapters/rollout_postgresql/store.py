@@ -82,7 +82,7 @@ class PostgresRollouts(TabledRollouts):
             self._own_readers.close()
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
-        """Publish the version and the bound turns of this replica, and remove replicas that have been silent for long."""
+        """Publish the version and the bound turns of this replica, and remove replicas that were silent for long."""
 
         def published() -> Steps[None]:
             if (yield (SHOW, self._instance, version, at, PUBLISH_INTERVAL, text_of(pinned.turns))):
