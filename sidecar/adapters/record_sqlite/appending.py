@@ -19,14 +19,14 @@ NEW_ROOT: Final = "OR REPLACE INTO roots (instance, day, number, root)"
 INDEXED: Final = "UPDATE turns SET expires_at = ?, ended_at = ?, called = ? WHERE number = ?"
 REACHED: Final = "SELECT max((SELECT coalesce(max(number), 0) FROM facts), (SELECT max(reached) FROM instances))"
 MOST_TURNS: Final = 4000
-"""The most open turns whose number is cached."""
+"""Maximum number of turns whose row number is cached."""
 
 
 class Appending:
-    """Appends facts; keeps the end of the journal (newest numbers and hashes) in memory.
+    """Appends facts, and caches the end of the journal, i.e. its newest numbers and running roots.
 
-    The cache is valid because only one process writes to the file. It reflects the last commit, so the caller must call
-    `forget` after a transaction that failed; otherwise later facts would get numbers that leave a gap.
+    The cache is valid because only one process writes to the file. After a transaction that failed, the caller must
+    call `forget`: the cache then contains numbers and roots that were not stored.
 
     Args:
         instance: the appending sidecar.
@@ -37,9 +37,8 @@ class Appending:
         self._know_nothing()
 
     def forget(self) -> None:
-        """Reload the cached state before the next append. An append that runs now, in its thread, is not affected."""
-        # Only a flag, because this runs on the event loop while the writer thread may use the cache. The thread drops
-        # the cache at its next append.
+        """Discard the cache before the next append. An append that runs now in the writer's thread is not affected."""
+        # Only a flag, because this runs on the event loop, while the writer's thread may use the cache.
         self._is_old = True
 
     def _know_nothing(self) -> None:
@@ -51,25 +50,24 @@ class Appending:
         self._roots: dict[date, tuple[int, bytes]] = {}
 
     def append(self, connection: apsw.Connection, appends: Sequence[TurnAppend]) -> list[bool]:
-        """Store facts; return for each turn whether they were stored. See the port.
+        """Store facts. Return for each append whether its facts were stored; false: the turn exists already.
 
         Args:
-            connection: within a transaction; the caller commits, or rolls back if this raises.
-            appends: each turn at most once.
+            connection: within a transaction. The caller commits, or rolls back if this method raises an error.
+            appends: the facts of several turns, each turn at most once.
         """
         if self._is_old:
             self._know_nothing()
         if self._number is None:
             self._read_end(connection)
-        # The only comparison that SQLite needs: this process is the only writer, so a later append cannot find an
-        # unexpected version. A first append can, if the turn was dropped from memory.
-        # Turns first: facts refer to the number of their turn.
+        # Turns before facts, because a fact refers to the number of its turn. Only the first append of a turn can find
+        # an unexpected state, if the turn was dropped from memory: this process is the only writer.
         there = self._begin_turns(connection, [each for each in appends if each.before == 0])
         kept = [each.turn_id not in there for each in appends]
         self._write(connection, [each for each, is_kept in zip(appends, kept, strict=True) if is_kept])
         for each in appends:
             if each.head.ended:
-                self._turns.pop(each.turn_id, None)  # hardly any facts follow the end, so the cache entry is not needed
+                self._turns.pop(each.turn_id, None)  # hardly any fact follows the end of a turn
         while len(self._turns) > MOST_TURNS:
             self._turns.popitem(last=False)
         return kept
@@ -82,18 +80,19 @@ class Appending:
         self._number = connection.execute(REACHED).get
 
     def _begin_turns(self, connection: apsw.Connection, new: Sequence[TurnAppend]) -> set[TurnId]:
-        """Insert the rows of new turns; return those that existed before."""
+        """Insert the rows of new turns. Return the turns that existed before."""
         try:
             self._insert_turns(connection, new)
-        except apsw.ConstraintError:  # rare, so turns are inserted without a lookup first
+        # Rare, so that it is cheaper to insert first than to look each turn up before.
+        except apsw.ConstraintError:
             return self._begin_those_left(connection, new)
         return set()
 
     def _begin_those_left(self, connection: apsw.Connection, new: Sequence[TurnAppend]) -> set[TurnId]:
-        """Insert the missing rows after an insert was refused; return the turns that existed before.
+        """Insert the missing rows after an insert was refused. Return the turns that existed before.
 
-        The insert may have consisted of several statements, and the rows of those before the refused one exist. They
-        have numbers that no turn had before.
+        The insert may have consisted of several statements, of which the first ones succeeded. Their rows have numbers
+        above all earlier ones, by which they are recognised.
         """
         found = {each.turn_id: self._number_of(connection, each.turn_id) for each in new}
         made = {turn_id: number for turn_id, number in found.items() if number and number > self._turn_number}
@@ -125,8 +124,7 @@ class Appending:
         number = self._number or 0
         for append in appends:
             turn = self._turns.get(append.turn_id) or self._number_of(connection, append.turn_id)
-            # Raised instead of returning False: retention has removed the turn during the append, and deciding again
-            # would not help.
+            # Retention has removed the turn since its facts were decided. An error, because deciding again cannot help.
             if turn is None:
                 raise LookupError(f"turn {append.turn_id} is not in the journal any more")
             self._turns[append.turn_id] = turn
@@ -137,12 +135,12 @@ class Appending:
                 who, at = self._instance_number, microseconds(fact.at)
                 texts = (fact.texts, fact.salt, fact.texts_digest)
                 facts.append((number, turn, version, who, at, fact.body, *texts, fact.link))
-                # In the order of the numbers: the running root is a hash over all earlier links.
+                # In the order of the numbers, because the running root is a hash over the links in this order.
                 self._root(connection, append.day, fact.link)
             for place, each in enumerate(append.frames, number * FRAMES_OF_A_FACT):
                 frames.append((place, turn, each.attempt_id, each.step, each.number, each.frames))
             days.add(append.day)
-        # All rows of a group in few statements: the cost of a statement, not of a row, limits the throughput.
+        # All rows in few statements: the cost of the statements, not of the rows, limits the throughput.
         insert(connection, NEW_FACT, facts)
         insert(connection, NEW_FRAMES, frames)
         insert(connection, NEW_ROOT, [(self._instance_number, day.isoformat(), *self._roots[day]) for day in days])

@@ -53,7 +53,8 @@ REACHED: Final = """
 UPDATE instances SET reached = max(reached, (SELECT coalesce(max(number), 0) FROM facts))
   WHERE number = (SELECT max(number) FROM instances)
 """
-"""Ensures that no number is used twice if the newest fact is removed."""
+"""Stores the highest number of a fact before facts are removed. Otherwise a new fact could get the number of a removed
+one."""
 FRAMES_WHERE: Final = f"DELETE FROM attempt_frames WHERE place IN (SELECT a.place FROM {WITH_FRAMES} WHERE "  # noqa: S608 - names only
 OLD_FRAMES: Final = f"{FRAMES_WHERE} t.ended_at < ?)"
 FRAMES_GONE: Final = f"{FRAMES_WHERE} t.day = ?)"
@@ -67,12 +68,13 @@ UPDATE facts SET texts = NULL, salt = NULL, texts_digest = ?, erased_under = ?
 """
 FRAMES_OF: Final = f"{FRAMES_WHERE} t.turn_id = ?)"
 PAGE: Final = 500
+"""Maximum number of facts or turns of one page."""
 SEARCHED: Final = 2000
-"""Facts whose texts one read searches. More would keep the reader's thread busy while other reads wait."""
+"""Number of facts whose texts one read searches. During a longer read, all other reads would wait."""
 
 
 def roots(connection: apsw.Connection) -> Sequence[RootState]:
-    """Return the running roots."""
+    """Return the running root of each instance and day."""
     rows = rows_of(connection, ROOTS)
     return [RootState(InstanceId(who), day_of(day), number, root.hex()) for who, day, number, root in rows]
 
@@ -84,13 +86,13 @@ def bounds_of(connection: apsw.Connection, day: date) -> tuple[int, int]:
 
 
 def page_of_day(connection: apsw.Connection, day: date, after: int, up_to: int) -> Sequence[tuple[int, Stored]]:
-    """Return the next facts of the turns of a day, each with its number, up to a number."""
+    """Return the next facts of the turns of a day, each with its number, which is above `after` and up to `up_to`."""
     rows = rows_of(connection, OF_DAY, (after, up_to, day.isoformat(), PAGE))
     return [(number, fact_from(TurnId(turn_id), tuple(row))) for number, turn_id, *row in rows]
 
 
 def turn_as_stored(connection: apsw.Connection, turn_id: TurnId) -> TurnFacts:
-    """Return everything that is stored of a turn, including derived values."""
+    """Return everything that is stored of a turn, including derived values, which the verification compares."""
     rows = rows_of(connection, FACTS_AS_STORED, (turn_id,))
     facts = tuple(fact_from(turn_id, tuple(row)) for _, *row in rows)
     index = first(rows_of(connection, INDEX, (turn_id,)))
@@ -113,7 +115,7 @@ def turn_page(connection: apsw.Connection, after: int) -> Sequence[tuple[int, Tu
 
 
 def stored_markers(connection: apsw.Connection) -> Sequence[FactsRemoved]:
-    """Return every marker."""
+    """Return the marker of each day whose facts were removed."""
     rows = rows_of(connection, "SELECT body FROM markers ORDER BY instance, day")
     return [from_json(body, FactsRemoved) for (body,) in rows]
 
@@ -121,7 +123,7 @@ def stored_markers(connection: apsw.Connection) -> Sequence[FactsRemoved]:
 def removable(connection: apsw.Connection, ended_before: datetime) -> Sequence[RootState]:
     """Return the roots of the days on which every turn ended before `ended_before`."""
     until, last = microseconds(ended_before), ended_before.astimezone(UTC).date()
-    # A turn ends on its first day or later, so a day is complete once the following condition holds for its turns.
+    # A turn belongs to the day on which it began, and ends on this day or later. Later days need not be considered.
     old = [each for each in roots(connection) if each.day <= last]
     days = {each.day for each in old}
     young = {day for day in days if first(rows_of(connection, YOUNG, (day.isoformat(), until))) == (1,)}
@@ -129,16 +131,20 @@ def removable(connection: apsw.Connection, ended_before: datetime) -> Sequence[R
 
 
 def remove(connection: apsw.Connection, markers: Sequence[FactsRemoved]) -> int:
-    """Store the markers and remove their days; returns the number of removed turns. Raises `RecordConflict`."""
+    """Store the markers, remove the facts of their days, and return the number of removed turns.
+
+    Raises:
+        RecordConflict: the running roots of these days are not those in the markers.
+    """
     days = {marker.partition for marker in markers}
     given = {(each.instance, each.partition): (each.number, each.root) for each in markers}
     there = {(each.instance, each.day): (each.number, each.root) for each in roots(connection) if each.day in days}
-    # Compared inside the transaction that removes: facts that were appended to these days since the markers were made
-    # would be removed without being covered by a signature.
+    # In the same transaction. Otherwise facts that were appended since the markers were signed would be removed
+    # without a signature that covers them.
     if given != there:
         raise RecordConflict("the markers do not fit the running roots", metadata={"days": str(len(days))})
-    # Triggers refuse every DELETE and UPDATE of facts unless this table has a row. It is empty again before the commit,
-    # so no other code can change facts.
+    # Triggers refuse each DELETE and UPDATE of facts unless this table has a row. The row is removed before the commit,
+    # so that no other transaction can change facts.
     connection.execute("INSERT INTO purging VALUES ('retention')")
     for marker in markers:
         row = (marker.instance, marker.partition.isoformat(), msgspec.json.encode(marker).decode())
@@ -164,7 +170,11 @@ def stored_erasures(connection: apsw.Connection) -> Sequence[TextsErased]:
 
 
 def page_saying(connection: apsw.Connection, text: str, after: int) -> tuple[int | None, Sequence[TurnId]]:
-    """Return the turns of the next facts whose texts contain `text`, and where the next page begins, if any."""
+    """Search the texts of the next facts.
+
+    Returns:
+        the number after which the next page begins, or None at the end; and the turns with a fact that contains `text`.
+    """
     up_to = after + SEARCHED
     rows = rows_of(connection, SAYING, (after, up_to, text.encode()))
     newest = rows_of(connection, "SELECT coalesce(max(number), 0) FROM facts")[0][0]
@@ -172,13 +182,16 @@ def page_saying(connection: apsw.Connection, text: str, after: int) -> tuple[int
 
 
 def erase(connection: apsw.Connection, erasure: Erasure) -> None:
-    """Store the marker, and remove the texts of its facts and the frames of their turns. Raises `RecordConflict`."""
+    """Store the marker of an erasure, and remove the texts of its facts and the frames of their turns.
+
+    Raises:
+        RecordConflict: one of the facts does not exist, was changed, or has no texts.
+    """
     marker = erasure.marker
     connection.execute("INSERT INTO purging VALUES ('erasure')")
     for fact in erasure.facts:
         connection.execute(ERASED, (fact.texts_digest, marker.marker_id, fact.turn_id, fact.version, fact.link))
-        # The erasure was computed from an earlier read. If a fact has changed since, the whole transaction is rolled
-        # back.
+        # The erasure was computed from an earlier read. If a fact has changed since, the error rolls everything back.
         if connection.changes() != 1:
             raise RecordConflict("a fact that is to be erased is not there, or has no texts")
     for turn_id in erasure.turns:
@@ -188,7 +201,7 @@ def erase(connection: apsw.Connection, erasure: Erasure) -> None:
 
 
 def remove_frames(connection: apsw.Connection, ended_before: datetime) -> int:
-    """Remove the runner frames of turns that ended before this time; return the number of attempts."""
+    """Remove the runner frames of turns that ended before a time. Return the number of attempts with removed frames."""
     connection.execute("INSERT INTO purging VALUES ('retention of frames')")
     connection.execute(OLD_FRAMES, (microseconds(ended_before),))
     removed = connection.changes()
@@ -197,7 +210,10 @@ def remove_frames(connection: apsw.Connection, ended_before: datetime) -> int:
 
 
 class SqliteArchiveReads(ABC):
-    """Reads of an open file or of a copy. Long results are read in pages, each of one state of the file."""
+    """Reads for verification, in the running sidecar and offline. Long results are read in pages.
+
+    Each page is one state of the file.
+    """
 
     async def roots(self) -> Sequence[RootState]:
         """Return the present state of each running root."""
@@ -205,8 +221,7 @@ class SqliteArchiveReads(ABC):
 
     async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
         """Iterate over all facts of the turns of a day."""
-        # The upper bound is read once. Facts that are appended meanwhile are not part of the answer, or the loop could
-        # follow a busy sidecar for ever.
+        # The upper bound is read once. Otherwise the loop might never end if a sidecar appends facts all the time.
         lowest, up_to = await self._read(lambda connection: bounds_of(connection, day))
         page = partial(page_of_day, day=day, up_to=up_to)
         after = lowest - 1
@@ -231,4 +246,7 @@ class SqliteArchiveReads(ABC):
 
     @abstractmethod
     async def _read(self, work: Callable[[apsw.Connection], Result], what: str = "the record") -> Result:
-        """Run `work` on one state of the file; `what` names what it reads, for messages. Raises `StoreUnavailable`."""
+        """Run `work` on one state of the file, and return its result. Raises `StoreUnavailable`.
+
+        `what` is the name of what it reads, for messages.
+        """

@@ -1,4 +1,4 @@
-"""Reads the facts of the SQLite journal that the rows of lists do not contain yet."""
+"""Reads the facts of the SQLite journal that the rows of the lists do not contain yet; for the projector."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from sidecar.core.listing.changes import ChangedTurn, Changes, ReadPosition, Wat
 from sidecar.operations.record.ports import NotThisJournal
 
 SEQUENCE: Final = "journal"
-"""The name of the only sequence of numbers: all facts of a file are numbered together."""
+"""The name of the only sequence of numbers. All facts of a file are numbered together, unlike in PostgreSQL."""
 LINK: Final = "SELECT link FROM facts WHERE number = ?"
 NEXT: Final = f"""
 SELECT f.number, t.turn_id, f.version, {FACT_COLUMNS}
@@ -27,10 +27,19 @@ SELECT turn_id FROM turns WHERE number IN (SELECT turn FROM facts WHERE texts IS
 
 
 def changed(connection: apsw.Connection, after: Watermarks, limit: int) -> Changes:
-    """Return the turns of the next facts. Raises `NotThisJournal`."""
+    """Return the next facts after a position, by turn, and the position that is then reached.
+
+    Args:
+        connection: within a read transaction.
+        after: the position up to which the journal was projected.
+        limit: maximum number of facts.
+
+    Raises:
+        NotThisJournal: the position belongs to another journal, or to a later state of a restored one.
+    """
     mark = after.reached.get(SEQUENCE, ReadPosition(0, b""))
     _check(connection, mark)
-    # All statements of this function run in one read transaction: facts and alterations are of the same state.
+    # All statements run in one read transaction, so the facts and the count of alterations are of one state.
     end: int = connection.execute(END).get
     rows: list[Row] = rows_of(connection, NEXT, (mark.number, limit)) if end > mark.number else []
     alterations: int = connection.execute(ALTERATIONS).get
@@ -57,5 +66,5 @@ def _check(connection: apsw.Connection, mark: ReadPosition) -> None:
 
 
 def erased_turns(connection: apsw.Connection) -> Sequence[TurnId]:
-    """Return the turns that have facts without texts."""
+    """Return the turns whose texts were erased."""
     return [TurnId(turn_id) for (turn_id,) in rows_of(connection, ERASED)]

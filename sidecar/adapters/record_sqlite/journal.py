@@ -24,21 +24,21 @@ EPISODES: Final = """
 SELECT episode_id, episode_id FROM turns WHERE called = 1 AND episode_id > ?
   GROUP BY episode_id ORDER BY episode_id LIMIT ?
 """
-"""Pages of the episodes that have a recorded turn with a sub-agent call."""
+"""A page of the episodes with a turn that called a sub-agent; for `KnownKeys`."""
 Result = TypeVar("Result")
 Report = Callable[[str, str], None]
 PAGE: Final = 50
-"""The most turns from before this start that one read of `left_behind` loads."""
+"""Maximum number of turns that one read of `left_behind` loads."""
 
 
 class SqliteJournal(SqliteArchiveReads):
-    """The journal in one file. The lock on the file excludes other processes, so all earlier instances are dead.
+    """Implements `Journal` in one file. This process has the lock of the file, so all earlier instances are dead.
 
     Create it with `open`, or directly with an open engine.
 
     Args:
-        engine: a database with `record_schema`.
-        instance: id of this run of the sidecar; new at each start.
+        engine: a database with the schema `record_schema`.
+        instance: the id of this run of the sidecar, which is new at each start.
     """
 
     waits = True
@@ -50,8 +50,7 @@ class SqliteJournal(SqliteArchiveReads):
         self._end = Appending(instance)
         self._episodes = KnownKeys(EPISODES, "")
         self._before = 0
-        """Number of the newest turn at the start of this instance. Only turns up to it can have unfinished work of
-        earlier instances."""
+        """Number of the newest turn at the start of this instance. Later turns have no work of earlier instances."""
         self._looked_up_to = 0
         self._left: list[TurnId] = []
 
@@ -95,7 +94,7 @@ class SqliteJournal(SqliteArchiveReads):
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
         """Append facts in one transaction; return for each turn whether its facts were stored."""
         for each in appends:
-            # Before the write, and also if it fails: the filter may name an episode too many, but must never miss one.
+            # Noted before the write, even if it fails: the filter may have an episode too many, but must not lack one.
             if each.index is not None and each.index.called:
                 self._episodes.note(each.index.episode_id)
         try:
@@ -140,10 +139,10 @@ class SqliteJournal(SqliteArchiveReads):
         return await self._read(lambda connection: reading.last_called(connection, episode_id))
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId | None]]:
-        """Return dispatches without a living owner, from the facts of each turn that was open before this start."""
+        """Return dispatches without a living owner. Only turns that were open before this start can have some."""
         while self._looked_up_to < self._before:
             page = partial(reading.open_turns, after=self._looked_up_to, up_to=self._before, limit=PAGE)
-            # In pages, because the reader's thread also serves requests: one long read at the start would delay them.
+            # In pages, because the reader's thread also serves requests, which would wait for one long read.
             turns = await self._read(page)
             self._left += [turn_id for _, turn_id in turns]
             self._looked_up_to = turns[-1][0] if turns else self._before
@@ -157,7 +156,7 @@ class SqliteJournal(SqliteArchiveReads):
             if left:
                 found += left
                 still.append(turn_id)
-        # Only turns of earlier instances can be left behind, so the list only becomes shorter.
+        # Only turns of earlier instances can be left behind, so no turn is ever added to the list.
         self._left = still
         return found[:limit]
 

@@ -1,7 +1,7 @@
-"""Reads a SQLite record that a sidecar may have open, or a copy of it. Takes no lock, and changes nothing.
+"""Reads a SQLite record, or a copy of it, for `sidecar verify-log`, while a sidecar may have it open.
 
-Each page is read in its own transaction. No transaction is open between two pages, so the running sidecar can truncate
-its write-ahead log.
+It takes no lock and changes nothing. Each page is read in its own transaction, and none is open between two pages, so
+that the running sidecar can empty its write-ahead log.
 """
 
 from collections.abc import Callable, Iterator
@@ -59,7 +59,15 @@ class OfflineSqliteRecord(SqliteArchiveReads):
         return self.read(work, what)
 
     def read(self, work: Callable[[apsw.Connection], Result], what: str = "the record") -> Result:
-        """Run `work` on one state of the file; `what` names what it reads. Raises `StoreUnavailable`."""
+        """Run `work` on one state of the file, and return its result.
+
+        Args:
+            work: reads from the connection.
+            what: the name of what it reads, for messages.
+
+        Raises:
+            StoreUnavailable: the file cannot be read, or contains a row that no sidecar writes.
+        """
         try:
             self._connection.execute("BEGIN")  # all statements of `work` see the same state
             try:
@@ -81,7 +89,8 @@ def _connected(path: Path) -> apsw.Connection:
         connection.close()
         if path.with_name(f"{path.name}-wal").exists():
             raise
-        # The folder is read-only, so no process can change the copy meanwhile.
+        # The folder is read-only, and SQLite cannot create the log's index there. As no process can change the file
+        # either, it is safe to read it without a log.
         connection = _reading(path, "immutable=1")
     try:
         _check(connection, path)
@@ -92,7 +101,7 @@ def _connected(path: Path) -> apsw.Connection:
 
 
 def _reading(path: Path, how: str) -> apsw.Connection:
-    # Read-only by SQLite itself, so that not even a defect here can change evidence.
+    # SQLite itself refuses writes, so that not even a defect of this code can change the evidence.
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(f"file:{quote(str(path.absolute()))}?{how}", flags=flags)
     connection.set_busy_timeout(BUSY_MILLISECONDS)
@@ -101,7 +110,7 @@ def _reading(path: Path, how: str) -> apsw.Connection:
 
 def _check(connection: apsw.Connection, path: Path) -> None:
     schema = record_schema()
-    # The file may come from elsewhere: its schema must not run functions.
+    # The file may come from elsewhere. Its schema must not call functions.
     connection.execute("PRAGMA trusted_schema = OFF")
     if connection.pragma("application_id") != schema.application_id:
         raise DatabaseProblem(f"{path} is a database of another kind, not {schema.what}")

@@ -1,4 +1,8 @@
-"""Writes and reads the rows from which lists of turns are made. Each function works within one transaction."""
+"""Writes and reads the rows of the lists of turns and episodes, in the SQLite file of the projection.
+
+The caller runs each function within one transaction. A *line* is the row of one turn with its version, i.e. the number
+of facts from which it was derived.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -47,16 +51,16 @@ HAS_LABEL: Final = (
     "EXISTS (SELECT 1 FROM labels o WHERE o.label = ? AND o.began_at = t.began_at AND o.turn_id = t.turn_id)"
 )
 LATEST: Final = 2**63 - 1
-"""Microseconds; later than any time."""
+"""In microseconds; later than any time."""
 DIGITS: Final = 20
-"""Width of a time in front of a turn id: the smallest text then belongs to the oldest turn."""
+"""Width of the time in front of a turn id in `USES`, so that the smallest text is that of the oldest turn."""
 
 Episode = tuple[str, str]
-"""Id and principal. The same id of two users means two episodes."""
+"""Episode id and principal. The same id of two users means two episodes."""
 
 
 def watermarks(connection: apsw.Connection) -> Watermarks:
-    """Return the position up to which the journal was projected."""
+    """Return the positions up to which the journal was projected."""
     marks = {
         sequence: ReadPosition(number, link)
         for sequence, number, link in rows_of(connection, "SELECT sequence, number, link FROM watermarks")
@@ -81,17 +85,16 @@ def forget(connection: apsw.Connection, days: Sequence[date], gone: Sequence[Tur
 
 
 def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
-    """Store lines, except those of which a newer version is stored."""
+    """Store lines, except those for whose turn a newer version is stored."""
     turns: list[Sequence[Value]] = []
     labels: list[Sequence[Value]] = []
     episodes: dict[Episode, None] = {}
     for line in lines:
         kept = first(rows_of(connection, KEPT, (line.turn_id,)))
-        # A line is derived from all facts of its turn up to a version. An older one can arrive later, from a pass that
-        # read the journal earlier.
+        # An older line can arrive after a newer one, from a pass that read the journal earlier.
         if kept is not None and kept[0] > line.version:
             continue
-        if kept is not None and not _only_goes_on(kept, line.row):
+        if kept is not None and not _only_adds(kept, line.row):
             _take_out(connection, line.turn_id, episodes)
         turns.append(
             (
@@ -110,8 +113,11 @@ def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
     _find_last_use(connection, episodes)
 
 
-def _only_goes_on(kept: Row, row: TurnRow | None) -> bool:
-    """Return whether the rows of a turn in other tables stay correct, so that rows need only be added, not removed."""
+def _only_adds(kept: Row, row: TurnRow | None) -> bool:
+    """Return whether the stored rows of a turn in other tables stay correct, so that none has to be removed.
+
+    This is the usual case and saves the removals, e.g. if a turn only gets another label.
+    """
     _, shown, *values = kept
     if row is None or not shown:
         return row is None and not shown
@@ -137,20 +143,26 @@ def _take_out(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Episo
 
 def _find_last_use(connection: apsw.Connection, episodes: Iterable[Episode]) -> None:
     for episode in episodes:
-        # The newest remaining turn decides. Without one, the episode leaves the list.
+        # The newest remaining turn is the last use of the episode. Without any turn, the episode leaves the list.
         connection.execute(USED, episode)
         if connection.changes() == 0:
             connection.execute(UNUSED, episode)
 
 
 def versions(connection: apsw.Connection, turn_ids: Sequence[TurnId]) -> dict[TurnId, int]:
-    """Return the number of facts from which each line was derived."""
+    """Return the version of each stored line, by turn."""
     asked = msgspec.json.encode(turn_ids).decode()
     return {TurnId(turn_id): version for turn_id, version in rows_of(connection, VERSIONS, (asked,))}
 
 
 def turns(connection: apsw.Connection, query: TurnQuery, newer: Newer) -> list[TurnRow]:
-    """Return a list of turns, newest first."""
+    """Return a list of turns, newest first.
+
+    Args:
+        connection: within a read transaction.
+        query: selects the turns.
+        newer: rows of turns whose newest facts are not projected yet; None: the turn is not listed.
+    """
     labels = labels_asked(query)
     order = "l" if labels else "t"
     conditions: list[tuple[str, tuple[Value, ...] | None]] = [
@@ -187,10 +199,10 @@ def _given(value: str | None) -> tuple[Value, ...] | None:
 def episodes(
     connection: apsw.Connection, limit: int, newer: Newer, before: EpisodeMark | None = None
 ) -> list[EpisodeRow]:
-    """Return the episodes used last, newest first."""
+    """Return the episodes that were used last, the latest first, after the place `before`."""
     uses = [use_of(row) for row in newer.values() if row is not None]
     place = (LATEST, "", "") if before is None else (microseconds(before[0]), before[1], before[2])
-    # Episodes of turns that are not projected yet come first: their rows below are counted together with these.
+    # Also the episodes of turns that are not projected yet, even if their stored last use is old.
     wanted = dict.fromkeys((use.episode_id, use.principal) for use in uses)
     wanted |= dict.fromkeys(rows_of(connection, NEWEST_EPISODES, (*place, limit + len(newer))))
     left_out = msgspec.json.encode(list(newer)).decode()

@@ -1,6 +1,7 @@
-"""The rows of lists in a separate SQLite file, so that writing them never delays an append to the record.
+"""Stores the rows of the lists of turns in a SQLite file of their own, so that their writes do not delay the record.
 
-The record determines all contents: an unusable file is created again, and the projector fills it.
+All contents are derived from the record. A damaged file is therefore removed and created again, and the projector fills
+it.
 """
 
 import asyncio
@@ -23,11 +24,12 @@ from sidecar.core.listing.turn_rows import Newer, TurnLine
 from sidecar.operations.record.ports import CommitUnknown
 
 APPLICATION_ID: Final = 0x5343_5031
-"""`SCP1`."""
+"""The text `SCP1` as a number."""
 AT_OFFSET: Final = slice(68, 72)
-"""Position of the application id in SQLite's header."""
+"""The position of the application id in the header of a SQLite file."""
 DAMAGED: Final = (apsw.CorruptError, apsw.NotADBError)
 FILES: Final = ("", "-wal", "-shm")
+"""Ends of the names of a database file, its write-ahead log, and the log's index."""
 
 Result = TypeVar("Result")
 
@@ -40,9 +42,11 @@ def projection_schema() -> Schema:
 
 
 def _tuned(connection: apsw.Connection) -> None:
-    # A power cut may lose the newest commits. Each contains its watermarks, so the projector repeats exactly those.
+    # NORMAL, which is faster: a power cut may lose the newest commits. Each commit contains its watermarks, so the
+    # projector repeats exactly the lost ones.
     connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA secure_delete = ON")  # rows of an erased user are overwritten, not only unlinked
+    # Deleted rows are overwritten, so that the file keeps nothing of an erased user.
+    connection.execute("PRAGMA secure_delete = ON")
 
 
 def projection_file(record: Path) -> Path:
@@ -51,16 +55,17 @@ def projection_file(record: Path) -> Path:
 
 
 def discard_projection(record: Path) -> None:
-    """Remove the lists of a record that no process has open; the next sidecar derives them again. Raises `OSError`."""
+    """Remove the lists of a record that no process has open. The next sidecar derives them again. Raises `OSError`."""
+    # All files: a log without its database file, or one of another, would be damage.
     for end in FILES:
         projection_file(record).with_name(f"{projection_file(record).name}{end}").unlink(missing_ok=True)
 
 
 class SqliteProjection:
-    """Implements the interface `Projection`. The file is opened when it is first needed: a start does not wait for it.
+    """Implements `Projection`. The file is opened when it is first needed, so that a start does not wait for it.
 
     Args:
-        record: the file of the record, which this process holds.
+        record: the file of the record, whose lock this process has.
         report: receives a failed operation and the name of the error, for a log.
     """
 
@@ -75,10 +80,10 @@ class SqliteProjection:
         self._alterations: int | None = None
 
     async def mine(self) -> None:
-        """Return None, which means all instances: no other process projects this journal."""
+        """Return None, which means the facts of all instances: no other process projects this journal."""
 
     async def watermarks(self) -> Watermarks:
-        """Return the position up to which the journal was projected."""
+        """Return the positions up to which the journal was projected."""
         marks = await self._read(rows.watermarks)
         self._alterations = marks.alterations
         return marks
@@ -86,10 +91,10 @@ class SqliteProjection:
     async def apply(
         self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
     ) -> None:
-        """Store lines and watermarks. See the port."""
+        """Store lines and watermarks in one transaction, after removing the lines of `days` and of the turns `gone`."""
         engine = await self._opened()
         if reached.alterations != self._alterations:
-            # Before the new count of alterations is stored: it states that no erased text is left, in the log either.
+            # The new count of alterations states that no erased text is left, so the log must be emptied before.
             await engine.empty_log()
 
         def work(connection: apsw.Connection) -> None:
@@ -100,25 +105,26 @@ class SqliteProjection:
 
         try:
             await engine.write(lambda connection: self._watched(work, connection))
-        except CommitUnknown:  # rows and watermarks are both stored or both not: the next pass reads the watermarks
+        # Either both lines and watermarks are stored or neither. The next pass reads the watermarks.
+        except CommitUnknown:
             raise StoreUnavailable("the disk does not confirm the lists") from None
         self._alterations = reached.alterations
 
     async def clear(self) -> None:
-        """Begin with a new file, because the old one may have further damage."""
+        """Remove the file and begin with a new one."""
         async with self._opening:
             await self._remove()
 
     async def versions(self, turn_ids: Sequence[TurnId]) -> Mapping[TurnId, int]:
-        """Return the number of facts from which each line was derived."""
+        """Return the version of each stored line, by turn."""
         return await self._read(lambda connection: rows.versions(connection, turn_ids))
 
     async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
-        """Return a list of turns."""
+        """Return a list of turns, newest first."""
         return await self._read(lambda connection: rows.turns(connection, query, newer))
 
     async def episodes(self, limit: int, newer: Newer, before: EpisodeMark | None = None) -> Sequence[EpisodeRow]:
-        """Return the episodes used last."""
+        """Return the episodes that were used last."""
         return await self._read(lambda connection: rows.episodes(connection, limit, newer, before))
 
     async def close(self) -> None:
@@ -131,8 +137,7 @@ class SqliteProjection:
 
     async def _opened(self) -> SqliteEngine:
         async with self._opening:
-            # Under the lock: two concurrent reads that find the damage must not both remove the file, of which the
-            # first may be open again already.
+            # Under the lock: of two reads that find the damage, the second must not remove the new file of the first.
             if self._damaged:
                 self._report("read the lists, which are rebuilt", "damaged")
                 await self._remove()
@@ -151,12 +156,12 @@ class SqliteProjection:
                 self._report("use the lists, which are rebuilt", str(problem))
                 await self._remove()
                 return await SqliteEngine.open(self._path, projection_schema(), self._report)
-        # Lists are not needed to serve turns: a caller gets an error, and the next call tries again.
+        # Turns are served without lists, so only the caller gets an error. The next call tries again.
         except (DatabaseProblem, OSError) as problem:
             raise StoreUnavailable(f"the lists are not available: {problem}") from None
 
     def _refuse_foreign(self) -> None:
-        """Leave a database of another kind alone. Raises `DatabaseProblem`."""
+        """Raise `DatabaseProblem` if the file is a database of another kind, which must not be removed."""
         try:
             with self._path.open("rb") as file:
                 header = file.read(AT_OFFSET.stop)
@@ -179,12 +184,13 @@ class SqliteProjection:
         return await engine.read(lambda connection: self._watched(work, connection))
 
     def _watched(self, work: Callable[[apsw.Connection], Result], connection: apsw.Connection) -> Result:
-        """Run `work`, and detect a damaged file. In one of the engine's threads."""
+        """Run `work` in one of the engine's threads, and note that the file is damaged if it proves to be."""
         try:
             return work(connection)
         except DAMAGED:
             self._damaged = True
             raise
-        except (ValueError, TypeError) as error:  # a row that no sidecar writes
+        # The row was not written by a sidecar, or was changed since.
+        except (ValueError, TypeError) as error:
             self._damaged = True
             raise apsw.CorruptError(str(error)) from None

@@ -35,7 +35,7 @@ SELECT turn_id FROM turns INDEXED BY turns_open
   WHERE ended_at IS NULL AND number < coalesce((SELECT number FROM turns WHERE turn_id = ?), 1 << 62)
   ORDER BY number DESC LIMIT ?
 """
-"""Without `INDEXED BY`, SQLite walks all turns by number, few of which are open. Sorting the open ones is cheaper."""
+"""`INDEXED BY` makes SQLite read only the open turns and sort them. Otherwise it would read all turns by number."""
 
 
 def turn_facts(connection: apsw.Connection, turn_id: TurnId) -> list[Stored]:
@@ -47,38 +47,39 @@ def turn_frames(connection: apsw.Connection, turn_id: TurnId) -> list[AttemptFra
     """Return the recorded runner frames of a turn."""
     kept: dict[str, AttemptFrames] = {}
     for attempt, step, number, frames in rows_of(connection, FRAMES, (turn_id,)):
-        # A repeated append may store an attempt twice: the first row counts.
+        # A repeated append may have stored an attempt twice. The first row is used.
         kept.setdefault(attempt, AttemptFrames(turn_id, AttemptId(attempt), step, number, frames))
     return list(kept.values())
 
 
 def last_called(connection: apsw.Connection, episode_id: EpisodeId) -> TurnId | None:
-    """Return the episode's last ended turn that called a sub-agent."""
+    """Return the turn of an episode that ended last, of those that called a sub-agent; None: there is none."""
     row = first(rows_of(connection, LAST_CALLED, (episode_id,)))
     return None if row is None else TurnId(row[0])
 
 
 def overdue(connection: apsw.Connection, now: datetime, limit: int) -> Sequence[TurnId]:
-    """Return open turns that are past their deadline."""
+    """Return open turns whose deadline has passed, the oldest deadline first, at most `limit`."""
     return [TurnId(row[0]) for row in rows_of(connection, OVERDUE, (microseconds(now), limit))]
 
 
 def open_turns(connection: apsw.Connection, after: int, up_to: int, limit: int) -> Sequence[tuple[int, TurnId]]:
-    """Return open turns, each with its number, in order."""
+    """Return open turns with row numbers above `after` and up to `up_to`, each with its number, in order."""
     return [(number, TurnId(turn_id)) for number, turn_id in rows_of(connection, OPEN, (after, up_to, limit))]
 
 
 def newest_open(connection: apsw.Connection, limit: int, before: TurnId | None) -> Sequence[TurnId]:
-    """Return open turns, newest first."""
+    """Return open turns, newest first, at most `limit`; with `before`, only those that are older than this turn."""
     return [TurnId(turn_id) for (turn_id,) in rows_of(connection, NEWEST_OPEN, (before, limit))]
 
 
 def unsettled_of_others(
     connection: apsw.Connection, turn_id: TurnId, instance: InstanceId
 ) -> Sequence[tuple[TurnId, DispatchId | None]]:
-    """Return the dispatches of a turn that are neither settled nor owned by `instance`; None if it cannot be read.
+    """Return the dispatches of a turn that are neither settled nor owned by `instance`, each with the id of the turn.
 
-    A SQLite record has one writer at a time, so the owner of such a dispatch is dead.
+    The owner of such a dispatch is dead, because a SQLite record has one writer at a time. For a turn whose facts
+    cannot be read, None is returned in place of its dispatches.
     """
     try:
         head = state_of(turn_id, turn_facts(connection, turn_id)).head

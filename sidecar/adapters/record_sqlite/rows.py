@@ -1,4 +1,7 @@
-"""Converts facts to the values of rows and back; a fact that is read equals the fact that was appended."""
+"""Converts facts to values of SQLite rows and back, and inserts rows in groups.
+
+A fact that is read equals the fact that was appended.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -18,14 +21,14 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 FACT_COLUMNS: Final = "i.instance, f.at, f.body, f.texts, f.salt, f.texts_digest, f.link, f.erased_under"
 FRAMES_OF_A_FACT: Final = 65_536
-"""The most attempts that are stored with one fact. The place of an attempt is the fact's number times this, plus its
-index, so that a range of places belongs to a fact without another column."""
+"""Maximum number of attempts whose frames are stored with one fact. The place of an attempt is the number of the fact
+times this, plus the index of the attempt. A range of places therefore belongs to each fact, without another column."""
 WITH_FRAMES: Final = f"""
 turns t JOIN facts f ON f.turn = t.number JOIN attempt_frames a
   ON a.place >= f.number * {FRAMES_OF_A_FACT} AND a.place < (f.number + 1) * {FRAMES_OF_A_FACT}
 """
 MOST_ROWS: Final = 64
-"""The most rows of one INSERT; a power of two, so that few different statements are prepared."""
+"""Maximum number of rows of one INSERT. Each has a power of two, so that few different statements are prepared."""
 
 
 def microseconds(time: datetime) -> int:
@@ -55,15 +58,16 @@ def rows_of(connection: apsw.Connection, statement: str, values: Sequence[Value]
 
 
 def insert(connection: apsw.Connection, into: str, rows: Sequence[Sequence[Value]]) -> None:
-    """Insert rows with as few statements as possible; SQLite keeps the statements of each size prepared.
+    """Insert rows with few statements. The connection keeps the statement of each size prepared.
 
     Args:
         connection: within a transaction.
-        into: the part of the statement between `INSERT` and `VALUES`, such as `INTO turns (number)`.
+        into: the part of the statement between `INSERT` and `VALUES`, e.g. `INTO turns (number)`.
         rows: the values of each row.
     """
     begin = 0
     while begin < len(rows):
+        # The largest power of two that is not more than the number of remaining rows.
         size = min(MOST_ROWS, 1 << (len(rows) - begin).bit_length() - 1)
         values = [value for row in rows[begin : begin + size] for value in row]
         connection.execute(_inserting(into, size, len(rows[begin])), values)

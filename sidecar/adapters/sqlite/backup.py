@@ -9,19 +9,21 @@ from sidecar.adapters.migrations import DatabaseProblem
 
 
 def back_up(source: Path, target: Path) -> None:
-    """Copy `source` in its present state to a new file, complete and durable; writers continue.
+    """Copy the database in its present state to a new file. The copy is complete and durable; writers continue.
 
     Raises:
         DatabaseProblem: there is no such database, the target exists already, or it cannot be written.
     """
     if not source.exists():
         raise DatabaseProblem(f"there is no database at {source}")
+    # Copied under another name, so that an incomplete copy never has the name of a backup.
     fresh = target.with_name(f".{target.name}.unfinished")
     try:
         fresh.unlink(missing_ok=True)
         os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         _copy(source, fresh)
-        os.link(fresh, target)  # unlike a rename, never replaces a file
+        # A link and not a rename, which could replace an earlier backup.
+        os.link(fresh, target)
         _make_durable(target.parent)
     except FileExistsError:
         raise DatabaseProblem(f"{target} exists already: choose another name for the backup") from None
@@ -47,7 +49,7 @@ def _copy(source: Path, target: Path) -> None:
             writing.close()
     finally:
         reading.close()
-    # SQLite does not sync a copy on its own; a backup that a power failure removes is none.
+    # SQLite does not sync a copy by itself. Without this, a power failure could damage the backup.
     handle = os.open(target, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,6 +1,7 @@
-"""Moves the contents of SQLite's write-ahead log into the database file (a checkpoint), in a separate thread.
+"""Moves the contents of SQLite's write-ahead log into the database file, in a separate thread.
 
-No commit waits for a checkpoint, except while a log that has become very large is emptied.
+SQLite calls this a checkpoint; it has nothing to do with the signed checkpoints of the record. No commit waits for a
+checkpoint, except while a very large log is emptied.
 """
 
 from collections.abc import Callable
@@ -15,22 +16,21 @@ from sidecar.adapters.sqlite.opening import close_failed
 from sidecar.adapters.sqlite.worker import Worker
 
 PAGES: Final = 4000
-"""Pages of the log (4 MB) from which its contents are moved into the file."""
+"""Pages in the log (about 4 MB) from which a checkpoint begins."""
 LARGEST: Final = 64 * 1024 * 1024
-"""Bytes of the log above which writers wait briefly while it is emptied."""
+"""Size of the log in bytes above which the checkpoint also empties it. Writers wait meanwhile."""
 PATIENCE_MILLISECONDS: Final = 100
-"""The longest time for which emptying the log waits for readers. Writers wait meanwhile, and wait for a second at
-most."""
+"""Maximum time for which emptying the log waits for readers. Writers wait meanwhile, and give up after a second."""
 
 
 class Checkpoints:
-    """Moves pages when there are enough of them. A failure is reported, and the next commit tries again.
+    """Makes a checkpoint when the log has enough pages. A failure is reported, and the next commit tries again.
 
     Args:
-        path: of the database file.
+        path: the database file.
         connect: opens a connection; called in the thread.
         report: receives failures; called in the thread.
-        pages: a log of this many pages is moved.
+        pages: the number of pages in the log from which a checkpoint begins.
     """
 
     def __init__(
@@ -47,35 +47,37 @@ class Checkpoints:
         self._pages = pages
         self._connection: apsw.Connection | None = None
         self._worker = Worker(f"{path.name} checkpoints")
-        self._asked = Lock()
+        self._requested = Lock()
 
     def committed(self, pages: int) -> None:
         """Start a checkpoint if the log has enough pages. Called in the writer's thread after each commit."""
-        # The lock is held from here until the checkpoint ends, so that commits do not queue one each.
-        if pages >= self._pages and self._asked.acquire(blocking=False):
-            self._worker.submit(self._asked_for)
+        # The lock is held until the checkpoint ends. Otherwise each commit in the meantime would queue another one.
+        if pages >= self._pages and self._requested.acquire(blocking=False):
+            self._worker.submit(self._requested_checkpoint)
 
     async def close(self) -> None:
         """Empty the log, and end the thread."""
         await self._worker.run(partial(self._checkpoint, last=True))
         self._worker.stop()
 
-    def _asked_for(self) -> None:
+    def _requested_checkpoint(self) -> None:
         try:
             self._checkpoint()
         finally:
-            self._asked.release()
+            self._requested.release()
 
     def _checkpoint(self, *, last: bool = False) -> None:
         try:
             if self._connection is None:
                 self._connection = self._connect()
                 self._connection.set_busy_timeout(PATIENCE_MILLISECONDS)
-            whole = last or self._log.stat().st_size > LARGEST
-            mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if whole else apsw.SQLITE_CHECKPOINT_PASSIVE
+            # PASSIVE moves as many pages as possible without blocking a connection. TRUNCATE also empties the log.
+            empties = last or self._log.stat().st_size > LARGEST
+            mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if empties else apsw.SQLITE_CHECKPOINT_PASSIVE
             self._connection.wal_checkpoint(mode=mode)
         except (apsw.Error, OSError) as error:
-            self._drop()  # after a failed fsync, another fsync of the same handle would falsely succeed
+            # After a failed fsync, another fsync of the same file handle would falsely succeed.
+            self._drop()
             self._report("move the write-ahead log into the database file", error)
         if last:
             self._drop()

@@ -1,7 +1,7 @@
-"""Decides without reading the file whether a key is new, so that new work does not wait for the reader's thread.
+"""Tells, without a read of the database, that a key is certainly new. New work then need not wait for a read.
 
-This is a Bloom filter. It may report a new key as known, and then the file is read; it never reports a known key as
-new. It works only for a file that no other process writes.
+This is a Bloom filter. It may report a new key as known, and the database is then read. It never reports a known key as
+new. It works only for a database that no other process writes.
 """
 
 from collections.abc import Sequence
@@ -16,25 +16,24 @@ from sidecar.adapters.sqlite.engine import SqliteEngine
 from sidecar.core.errors import StoreUnavailable
 
 BITS: Final = 1 << 24
-"""2 MiB. With a million keys, one look-up in 500 reads the file in vain; with four million, one in 7."""
+"""Size of the filter, 2 MiB. With a million keys, one look-up of a new key in 500 reads the database in vain; with four
+million keys, one in 7."""
 PROBES: Final = 4
+"""Bits for each key."""
 PAGE: Final = 500
-"""Keys that one read loads. A read holds the interpreter for about a millisecond. Between two reads, the reader's
-thread serves other callers.
-"""
+"""Keys that one read loads. For about a millisecond no other Python code runs then. Between two reads, the reader's
+thread serves other callers."""
 
 
 class KnownKeys:
-    """The keys of a table of one file, as far as needed to tell that a key does not exist.
-
-    Until `load` has read the whole table, no key counts as new.
+    """A filter with the keys of one table. Until `load` has read the whole table, no key counts as new.
 
     Attributes:
-        loaded: the whole table was read.
+        loaded: whether the whole table was read.
 
     Args:
-        pages: a statement that returns rows of a position and a key, in order of position: those after the position in
-            the first parameter, as many as the second parameter says.
+        pages: a statement that returns a page of the table, as rows of a position and a key in order of position. Its
+            first parameter is the position after which the page begins, the second one the number of rows.
         first: a position before all others.
     """
 
@@ -42,12 +41,12 @@ class KnownKeys:
         self._pages, self._first = pages, first
         self._bits = mmap(-1, BITS // 8)  # an anonymous mapping uses memory only for pages that were written
         self._noted: list[str] | None = []
-        """Keys that were added while the table is read. Until then only the reader's thread may set bits: setting one
-        is a read and a write, so two threads could lose a bit."""
+        """Keys that were added while the table is read. During this time only the reader's thread sets bits: setting a
+        bit is a read and a write, so two threads could lose one."""
         self.loaded = False
 
     async def load(self, engine: SqliteEngine) -> None:
-        """Read the keys; if the file cannot be read or is closed, each key is looked up in the file instead."""
+        """Read all keys of the table. If this fails, the filter is not used, and each key is looked up in the table."""
         last: int | str | None = self._first
         try:
             while last is not None:
@@ -55,20 +54,20 @@ class KnownKeys:
         except StoreUnavailable:
             self._noted = None
             return
-        # Before `loaded` is set: from then on, a missing bit means that the key is new.
+        # Before `loaded` is set, because from then on a missing bit means that the key is new.
         for key in self._noted or ():
             self._add(key)
         self._noted, self.loaded = None, True
 
     def note(self, key: str) -> None:
-        """Add a key before it is written. On the event loop, like `lacks`."""
+        """Add a key, before it is written to the table. Call this on the event loop, like `lacks`."""
         if self._noted is not None:
             self._noted.append(key)
         elif self.loaded:
             self._add(key)
 
     def lacks(self, key: str) -> bool:
-        """Return whether a key is certainly not in the file."""
+        """Return whether a key is certainly not in the table."""
         if not self.loaded:
             return False
         bits = self._bits
@@ -79,7 +78,7 @@ class KnownKeys:
             self._bits[place >> 3] |= 1 << (place & 7)
 
     def _read_page(self, connection: apsw.Connection, after: int | str) -> int | str | None:
-        """Add the keys of a page; return the last position, None at the end. In the reader's thread."""
+        """Add the keys of a page, in the reader's thread. Return the last position of the page; None at the end."""
         rows: Sequence[Any] = connection.execute(self._pages, (after, PAGE)).fetchall()
         for _, key in rows:
             self._add(key)
@@ -88,6 +87,6 @@ class KnownKeys:
 
 
 def _places(key: str) -> Sequence[int]:
-    """Return the bits of a key: the same in each process, so that counts are reproducible."""
+    """Return the positions of the bits of a key. They are the same in each process, so that tests are reproducible."""
     digest = int.from_bytes(blake2b(key.encode(errors="surrogatepass"), digest_size=4 * PROBES).digest(), "big")
     return [digest >> (32 * number) & (BITS - 1) for number in range(PROBES)]

@@ -14,14 +14,15 @@ from msgspec import Struct
 from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem, Migration, pending
 
 LEAST_VERSION: Final = (3, 51, 3)
-"""The oldest SQLite that is accepted. In older ones, two connections that write and checkpoint at the same time can
+"""The oldest accepted version of SQLite. In older ones, two connections that write and checkpoint at the same time can
 lose committed data (the WAL-reset bug)."""
 BUSY_MILLISECONDS: Final = 1000
+"""The time for which a statement waits for a lock of another connection."""
 PAGE_BYTES: Final = 1024
 """Page size of a new file.
 
-A commit writes each page that it changes as a whole, most of them for only one short row of an index. With the usual
-4,096 bytes, a dispatch writes 1.6 times as much in a small record, and twice as much in a large one.
+A commit writes whole pages, and changes in most of them only one short row of an index. With SQLite's usual 4,096
+bytes, a dispatch writes 1.6 times as many bytes in a small record, and twice as many in a large one.
 """
 COPIED_AT_ONCE: Final = 64 * 1024
 """Bytes of the log that are copied at a time. SQLite's `xWrite` accepts at most 131,071; more is reported as "disk
@@ -31,12 +32,13 @@ CHECKED_UP_TO: Final = 64 * 1024 * 1024
 
 
 class Schema(Struct, frozen=True):
-    """The kind of a database file.
+    """A kind of database file.
 
     Attributes:
-        what: in a few words, for messages: `the record`.
-        application_id: in the file's header, so that a file of another kind is not opened; 32 bits, not 0.
-        tuned: prepares each new connection; may do nothing.
+        what: the content in a few words, for messages, e.g. `the record`.
+        application_id: a number in the file's header, by which a file of another kind is refused; 32 bits, not 0.
+        migrations: the steps that create the tables, in order.
+        tuned: sets further options of each new connection; None: there are none.
     """
 
     what: str
@@ -46,7 +48,11 @@ class Schema(Struct, frozen=True):
 
 
 def check_version(linked: str | None = None) -> None:
-    """Refuse a SQLite that may lose data. Raises `DatabaseProblem`."""
+    """Raise `DatabaseProblem` if the version of SQLite may lose data.
+
+    Args:
+        linked: the version, for tests; None: the version of the library.
+    """
     version = linked or apsw.sqlite_lib_version()
     if tuple(int(part) for part in re.findall(r"\d+", version)[:3]) < LEAST_VERSION:
         least = ".".join(map(str, LEAST_VERSION))
@@ -57,7 +63,7 @@ def check_version(linked: str | None = None) -> None:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Create the folder, and lock the file for this process.
+    """Create the folder of a database, and lock the database for this process while the context is open.
 
     Raises:
         DatabaseHeld: another process has the lock.
@@ -82,12 +88,14 @@ def held(path: Path) -> Iterator[None]:
 
 
 def rewrite_log(path: Path, vfs: str | None = None) -> None:
-    """Rewrite and sync the log of an earlier process, before the first connection is opened.
+    """Rewrite and sync the write-ahead log of an earlier process, before the first connection is opened.
 
-    That process may have died after a failed sync. The kernel still returns the pages of that commit, but considers
-    them written and never writes them again: the commit would be read as recorded, and a power cut would lose it with
-    all later commits. A checkpoint would not be enough: a power cut during it leaves a file that is partly written, and
-    a log that cannot complete it. Raises `apsw.Error`.
+    The earlier process may have died after a failed sync. The kernel then still returns the pages of its last commit,
+    but considers them written and never writes them again. The commit would be read as recorded, and a power cut would
+    lose it with all later commits.
+
+    A checkpoint would not be enough: after a power cut during the checkpoint, the file would be partly written, and the
+    log could not complete it. Raises `apsw.Error`.
     """
     log = path.with_name(f"{path.name}-wal")
     if not (path.exists() and log.exists()):  # SQLite ignores and removes a log without its file
@@ -104,7 +112,7 @@ def rewrite_log(path: Path, vfs: str | None = None) -> None:
 
 
 def connect(path: Path, schema: Schema, vfs: str | None = None, *, read_only: bool = False) -> apsw.Connection:
-    """Open one connection with all its settings. Raises `apsw.Error`."""
+    """Open one connection and set its options. Creates the file if it does not exist. Raises `apsw.Error`."""
     if not read_only and not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_CLOEXEC, 0o600))  # SQLite would create it readable for all users
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
@@ -116,9 +124,11 @@ def connect(path: Path, schema: Schema, vfs: str | None = None, *, read_only: bo
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")  # NORMAL loses acknowledged commits in most power cuts
         connection.execute("PRAGMA foreign_keys = ON")
+        # The schema of a file from elsewhere must not call functions with side effects.
         connection.execute("PRAGMA trusted_schema = OFF")
-        connection.wal_autocheckpoint(0)  # the checkpoint thread does it, so that no commit waits for it
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # it would sync again after a failed sync
+        connection.wal_autocheckpoint(0)  # a thread of its own makes checkpoints, so that no commit waits for one
+        # A checkpoint when the connection closes could sync again after a failed sync, which then falsely succeeds.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         if schema.tuned is not None:
             schema.tuned(connection)
     except BaseException:
@@ -135,10 +145,10 @@ def close_failed(connection: apsw.Connection | None) -> None:
 
 
 def upgrade(connection: apsw.Connection, schema: Schema, where: str) -> tuple[Migration, ...]:
-    """Check the file's kind, and apply the missing steps, each in one transaction; return them.
+    """Check the kind of the file, and apply the missing schema steps, each in one transaction. Return these steps.
 
     Raises:
-        DatabaseProblem: it is damaged, of another kind, or of another version.
+        DatabaseProblem: the file is damaged, of another kind, or of another version.
     """
     try:
         _check_owner(connection, schema, where)
@@ -156,10 +166,10 @@ def upgrade(connection: apsw.Connection, schema: Schema, where: str) -> tuple[Mi
 
 
 def pending_migrations(path: Path, schema: Schema) -> tuple[Migration, ...]:
-    """Return the steps that the file lacks, and change nothing; all of them if there is no file.
+    """Return the schema steps that the file lacks; all of them if there is no file. Changes nothing.
 
     Raises:
-        DatabaseProblem: it is damaged, of another kind, or of another version.
+        DatabaseProblem: the file is damaged, of another kind, or of another version.
     """
     if not path.exists():
         return tuple(schema.migrations)
@@ -199,7 +209,7 @@ def _applied(connection: apsw.Connection) -> Mapping[int, str]:
 def _check_owner(connection: apsw.Connection, schema: Schema, where: str) -> None:
     found = connection.pragma("application_id")
     tables = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name <> 'schema_migrations'").get
-    # 0 is an empty or new file; without tables it belongs to no program yet.
+    # A new file has the id 0. Without tables, it belongs to no other program.
     if found not in {0, schema.application_id} or (found == 0 and tables):
         raise DatabaseProblem(f"{where} is a database of something else than {schema.what}: give another path")
 

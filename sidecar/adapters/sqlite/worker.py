@@ -1,4 +1,4 @@
-"""Runs jobs in order in one thread, and delivers their results on the event loop."""
+"""Runs jobs in order in one thread, and delivers their results on the event loop; for the connections of SQLite."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from sidecar.core.errors import StoreUnavailable
 Result = TypeVar("Result")
 
 MOST_WAITING: Final = 1000
-"""The most queued jobs. A longer queue would only add latency: its callers time out before the disk reaches them."""
+"""Maximum number of queued jobs. In a longer queue, callers would time out before their jobs begin."""
 
 
 class Worker:
     """A daemon thread with a queue. A job completes even if its waiter is cancelled.
 
     Args:
-        name: of the thread, for `py-spy` and the like.
+        name: the name of the thread, which debuggers show.
     """
 
     def __init__(self, name: str) -> None:
@@ -57,7 +57,7 @@ class Worker:
             try:
                 loop.call_soon_threadsafe(settle)
             except RuntimeError:
-                return  # the loop has closed, so no caller waits any more
+                return  # the loop is closed, so no caller waits for the result
 
         self._jobs.put(job)
         return await answer
@@ -70,7 +70,8 @@ class Worker:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
-            del job  # otherwise the job's closure keeps the caller's data alive until the next job arrives
+            # Otherwise this variable would keep the data of the job in memory until the next job begins.
+            del job
 
 
 def _succeed(answer: "asyncio.Future[Result]", result: Result) -> None:

@@ -1,4 +1,4 @@
-"""Lets git write a patch from old and new files, in a temporary repository, so that the checkout stays unchanged."""
+"""Writes the patch of a decommission with git, in a temporary repository, so that the checkout stays unchanged."""
 
 import os
 import shutil
@@ -12,14 +12,21 @@ from typing import Final
 from sidecar.core.rollout.checkout_inspection import CheckoutRefused
 
 SECONDS: Final = 20
-# Nothing of the machine's git settings may change the patch, or start a program.
+"""The time limit of one git command."""
+# No git setting of the machine may change the patch or start a program.
 OPTIONS: Final = ("-c", "core.autocrlf=false", "-c", "core.quotePath=true", "-c", "core.hooksPath=/dev/null")
 DIFF: Final = ("diff", "--binary", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One file: its path from the top, its place on disk, and its new text; None: the file is deleted."""
+    """One changed file.
+
+    Attributes:
+        path: its path relative to the top of the checkout.
+        file: the file on disk, with the old content.
+        text: the new content; None: the file is deleted.
+    """
 
     path: str
     file: Path
@@ -27,7 +34,7 @@ class FileChange:
 
 
 def diff_of(changes: Sequence[FileChange]) -> str:
-    """Return the difference as `git apply` takes it at the top of the checkout; empty without changes.
+    """Return a patch for `git apply` at the top of the checkout; empty without changes.
 
     Raises:
         CheckoutRefused: git is missing or fails.

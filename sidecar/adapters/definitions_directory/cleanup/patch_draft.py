@@ -1,7 +1,7 @@
-"""Writes the change for the next steps of a decommission as a patch for review. Source: PF1-D-41, D-62.
+"""Drafts a patch for the next steps of a decommission, which people review and apply (PF1-D-41, D-62).
 
-The checkout is only read. Before the patch is returned, each changed file must have exactly the intended content, and
-the configuration must load.
+The checkout is only read. Before the patch is returned, it is checked that each changed file has exactly the intended
+content and that the configuration loads.
 """
 
 import re
@@ -27,13 +27,14 @@ BEFORE_CODE: Final = re.compile(r"#!|#.*coding[:=]")
 
 @dataclass(slots=True)
 class PatchDraft:
-    """The changes so far.
+    """The patch while the steps add to it.
 
     Attributes:
-        files: new text by path from the top; None: the file is deleted.
+        checkout: the checkout without the changes.
+        files: the new text of each changed file, by path relative to the top; None: the file is deleted.
         yaml: files that are changed line by line, by path.
-        does: what the patch does, one sentence each.
-        notes: what is left to people.
+        does: what the patch does, one clause for each change.
+        notes: what people must do themselves.
     """
 
     checkout: Checkout
@@ -53,7 +54,7 @@ class PatchDraft:
         return self.opened(self.checkout.config_path(CONFIG_FILE))
 
     def opened(self, path: str) -> CheckedYaml:
-        """Return a file for changes line by line."""
+        """Return a YAML file for changes line by line."""
         if path not in self.yaml:
             self.yaml[path] = CheckedYaml(self.checkout.text(path), path)
         return self.yaml[path]
@@ -76,10 +77,10 @@ def patch_of(root: Path, request: DecommissionPatchRequest) -> CleanupPatch:
     work = PatchDraft(checkout)
     for step in request.steps:
         STEPS[step](work)
-    # Only now, after all steps: a later step may change a file that an earlier step has opened.
+    # After all steps, because several steps may change one file.
     work.files |= {path: file.text() for path, file in work.yaml.items()}
     changed = {path: text for path, text in sorted(work.files.items()) if text != checkout.text(path)}
-    # Before the patch is written: a patch that breaks the configuration must never be seen.
+    # A patch that breaks the configuration must never be returned.
     _refuse_unloadable(checkout, changed)
     diff = diff_of([FileChange(path, checkout.top / path, text) for path, text in changed.items()])
     return CleanupPatch(diff, tuple(work.does), tuple(work.notes))
@@ -90,7 +91,7 @@ def _entry(work: PatchDraft) -> None:
         work.remove_entry("agents", work.request.definition_id)
     elif work.checkout.entry is not None and not work.checkout.entry.deprecated:
         _mark_deprecated(work)
-    # In the same change: check c of validate-refs rejects the removal of an entry that is still referenced (TN-90).
+    # In the same patch, because check c of `validate-refs` rejects the removal of an entry that is still referenced.
     _references(work)
 
 
@@ -117,7 +118,7 @@ def _references(work: PatchDraft) -> None:
         listed = work.config.data["agents"][at[1]]["sub_agents"]
         if slot not in listed:
             continue
-        # From the end, so that the removal of one item does not move the others.
+        # From the last to the first: each removal moves the items behind it.
         for index in reversed([number for number, one in enumerate(listed) if one == slot]):
             work.config.remove(*at, "sub_agents", index)
         work.config.comment(_why(request), "sub_agents", *at)
@@ -142,7 +143,8 @@ def _modules(work: PatchDraft) -> None:
 
 
 def _blocks(work: PatchDraft) -> None:
-    """Delete prompt blocks that no other definition uses, after the entry that names them."""
+    """Delete prompt blocks that no other definition uses, and the entry that names them."""
+    # Computed first: without the entry, its blocks could not be found.
     own = work.checkout.own_blocks
     if work.checkout.entry is not None:
         work.remove_entry("agents", work.request.definition_id)
@@ -165,6 +167,7 @@ def _evals_and_tools(work: PatchDraft) -> None:
         for name in checkout.own_tools:
             work.remove_entry("tools", name)
     if request.evals is Choice.REMOVE:
+        # From the last to the first: each removal moves the parts behind it.
         for way in reversed(checkout.evaluations):
             work.opened(checkout.manifest).remove(*way)
             work.does.append(f"removes {'.'.join(map(str, way))} from {checkout.manifest}")
@@ -180,7 +183,7 @@ def _marked_module(text: str, request: DecommissionPatchRequest) -> str:
 
 
 def _why(request: DecommissionPatchRequest) -> str:
-    """Return the override that check d of `validate-refs` requires. Source: PF1-FR-12e."""
+    """Return the comment `minor-change: REASON`, which check d of `validate-refs` requires (PF1-FR-12e)."""
     since = f", begun {request.began}" if request.began else ""
     return f"{COMMENT} {request.definition_id} is decommissioned{since}"
 
