@@ -43,7 +43,7 @@ class Commands:
     Attributes:
         read_settings: reads the settings from a file and the environment; raises `SettingsProblem`.
         serve: runs the sidecar; returns its exit code.
-        load: reads the definitions below a folder.
+        load: reads the definitions below a folder; the number is the most sub-agents that an agent may have.
         plugin_tools: the operations of `plugins`.
         replay: replays a turn; returns the exit code.
         verify_log: the operations of `verify-log`.

@@ -1,4 +1,4 @@
-"""`sidecar console`: declares the command. The web libraries are imported only when it runs."""
+"""Declares `sidecar console`. The web libraries, which the extra `console` installs, are imported only when it runs."""
 
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -9,6 +9,7 @@ from sidecar.cli.record.turn_commands import SettingsOf, given_by
 from sidecar.cli.subagent.options import EX_USAGE, Config, Targets, TlsFolder, socket_of
 
 DEFAULT: Final = "127.0.0.1:8700"
+"""The address of the console if the command names none."""
 EXIT_CODES: Final = (
     "Exit codes: 0 stopped; 2 not started (wrong address, missing certificate, extra `console` not installed); 78 "
     "invalid settings."
@@ -24,6 +25,7 @@ def add_console(app: typer.Typer, settings_of: SettingsOf, environment: Any) -> 
         environment: provides the default target.
     """
 
+    # The parameters of this function are options; `given_by` adds them to the command.
     def served_at(
         listen: Annotated[str, typer.Option("--listen", help="Address and port of the console.")] = DEFAULT,
         certificate: Annotated[

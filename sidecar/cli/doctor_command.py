@@ -1,4 +1,4 @@
-"""`sidecar doctor`: reports what would make a start fail or serve no user, with the remedy."""
+"""Declares `sidecar doctor`, and prints its findings: what would make a start fail or serve no user, and remedies."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -13,12 +13,19 @@ if TYPE_CHECKING:
     from sidecar.settings import Settings
 
 Examine = Callable[["Settings", float], Iterator["Finding"]]
+"""Runs the checks with a time limit for each connection, in seconds; yields each finding as soon as it is known."""
 SIGNS: Final = {"ok": "ok", "warning": "warning", "error": "ERROR"}
 """Marks by level; the mark of an error stands out in long output."""
 
 
 def add_doctor(app: typer.Typer, read: Callable[[Path | None], "Settings"], examine: Callable[[], Examine]) -> None:
-    """Add the command."""
+    """Add the command.
+
+    Args:
+        app: the command line.
+        read: reads the settings, or ends the command.
+        examine: returns the checks; called only when the command runs.
+    """
 
     @app.command()
     def doctor(
@@ -52,8 +59,8 @@ def _print_text(found: Iterable["Finding"]) -> int:
         typer.echo(f"{SIGNS[each.level]:<8} {each.area:<13} {about}{each.text}")
         if each.remedy:
             typer.echo(f"{'':<8} {'':<13} what to do: {each.remedy}")
-    told = (f"{counts[level]} {level}{'' if counts[level] == 1 else 's'}" for level in ("error", "warning"))
-    typer.echo(f"{', '.join(told)}, {counts['ok']} in order")
+    totals = (f"{counts[level]} {level}{'' if counts[level] == 1 else 's'}" for level in ("error", "warning"))
+    typer.echo(f"{', '.join(totals)}, {counts['ok']} in order")
     return int(counts["error"] > 0)
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sidecar.settings import Settings
 
 EX_USAGE: Final = 2
+"""Exit code: unknown definition, or a step that asks no gate."""
 COLUMNS: Final = ("ANSWER", "THE STEP IS", "REASON", "COUNTED", "ANOMALY")
 NOT_SIMULATED: Final = (
     "without --simulate nothing is asked from here, because the sidecar holds the gate's credentials; to ask the gate "
@@ -37,14 +38,14 @@ class GateTools(NamedTuple):
     Attributes:
         load: reads the definitions below a folder; the second argument is the largest number of sub-agents.
         policy: returns the plugins that the settings select; raises `PluginProblem` and `SettingsProblem`.
-        lifecycle: creates the lifecycle policies of a vertical.
-        clock: of the simulated answers.
+        lifecycle: creates the lifecycle policies (plugins that may deny a step) of a vertical.
+        clock: the clock; simulated answers expire relative to it, as real ones do.
     """
 
     load: "Callable[[Path, int], LoadedCatalogue]"
     policy: "Callable[[Settings], PolicyMap]"
     lifecycle: "Callable[[PolicyMap, Settings, Vertical], NamedPolicies]"
-    clock: "Clock"  # the simulated answers expire relative to it, as real ones do
+    clock: "Clock"
 
 
 class Ramps(NamedTuple):
@@ -57,7 +58,7 @@ class Ramps(NamedTuple):
 def add_gate(
     app: typer.Typer, read: "Callable[[Path | None], Settings]", tools_of: Callable[[], GateTools]
 ) -> typer.Typer:
-    """Add the command; return its group."""
+    """Add the command; return its group. `read` reads the settings; `tools_of` is called only when the command runs."""
     group = PlainTyper(no_args_is_help=True, help="Show the requests to policies and gates.")
     app.add_typer(group, name="gate")
 
@@ -98,25 +99,28 @@ def add_gate(
         questions = _questions(card, step, answers)
         if not questions:
             raise _ended("the step needs no gate: it lowers the ramp or leaves it as it is", EX_USAGE)
-        simulated = [_simulated(each, card, policy, tools.clock) for each in questions]
+        simulated = [_simulate(each, card, policy, tools.clock) for each in questions]
         typer.echo(_json(answers, simulated) if as_json_text else _page(answers, simulated))
 
     return group
 
 
-def _answers(own: "NamedPolicies", card: "Card", step: "Ramps", clock: "Clock") -> "dict[str, PolicyAnswer]":
+def _answers(policies: "NamedPolicies", card: "Card", step: "Ramps", clock: "Clock") -> "dict[str, PolicyAnswer]":
+    """Return the answer of each lifecycle policy to the step, by its name. An answer can add gates."""
     from sidecar.operations.rollout.steps.gate_simulation import answers_of_policies  # noqa: PLC0415  `--help` needs none of it
 
-    return asyncio.run(answers_of_policies(own, card, step.before, step.to, clock.now()))
+    return asyncio.run(answers_of_policies(policies, card, step.before, step.to, clock.now()))
 
 
 def _questions(card: "Card", step: "Ramps", answers: "dict[str, PolicyAnswer]") -> "tuple[GateQuestion, ...]":
+    """Return the request to each gate of the step; empty if it needs none."""
     from sidecar.operations.rollout.steps.gate_simulation import questions_of  # noqa: PLC0415  the same holds
 
     return questions_of(card, step.before, step.to, answers)
 
 
-def _simulated(question: "GateQuestion", card: "Card", policy: "PolicyMap", clock: "Clock") -> dict[str, Any]:
+def _simulate(question: "GateQuestion", card: "Card", policy: "PolicyMap", clock: "Clock") -> dict[str, Any]:
+    """Return the request to one gate and the effect of each possible answer, as in the JSON output."""
     import msgspec  # noqa: PLC0415  the same holds
 
     from sidecar.operations.rollout.steps.gate_checks import ECHOED  # noqa: PLC0415  the same holds
@@ -152,6 +156,7 @@ def _page(answers: "dict[str, PolicyAnswer]", simulated: list[dict[str, Any]]) -
 def _text(simulated: dict[str, Any]) -> str:
     question, client = simulated["question"], simulated["client"]
     before, to = question["from_ramp"], question["to_ramp"]
+    # Only the promotion leaves the ramp as it is.
     step = "promotion" if before == to else f"ramp {percent(before)} -> {percent(to)}"
     asked = f"gate client {client}" if client else "NO gate client, so the step is held: set `policy.default.gates`"
     lines = [f"{question['gate']} of {question['definition_id']}, {step}, asks {asked}"]
@@ -169,6 +174,7 @@ def _cells(effect: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _card(settings: "Settings", tools: GateTools, name: str) -> "Card":
+    """Return the definition with its references resolved; end the command if there is none with this id."""
     from sidecar.policy.problems import choices_for  # noqa: PLC0415  the same holds
 
     loaded = tools.load(settings.definitions.path, settings.definitions.max_sub_agents)
@@ -201,5 +207,6 @@ def _points(text: str) -> int:
 
 
 def _ended(message: str, code: int) -> typer.Exit:
+    """Print a message, and return the exception that ends the command."""
     typer.echo(message, err=True)
     return typer.Exit(code)

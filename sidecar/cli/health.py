@@ -1,6 +1,7 @@
-"""`sidecar health`: asks the running sidecar whether it accepts turns; for operators and for container health checks.
+"""Implements `sidecar health`: asks the running sidecar whether it accepts turns; for operators and container probes.
 
-A health check runs every few seconds, so this module imports as little as possible: see `sidecar/entry.py`.
+A probe runs every few seconds, so this module imports as little as possible. `sidecar/entry.py` calls `health_alone`
+before it imports the command line.
 """
 
 import socket
@@ -21,6 +22,7 @@ OPS_ADDRESS: Final = "127.0.0.1:9464"
 OF_ALL: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  asked, not bound
 """The address for a listener on all addresses: not every system can connect to the wildcard address."""
 VARIABLE: Final = "SIDECAR__SERVER__OPS_ADDRESS"
+"""The environment variable of the setting; it overrides the file."""
 
 
 def health_alone(arguments: Sequence[str], variables: Mapping[str, str], out: TextIO) -> int | None:
@@ -58,12 +60,12 @@ def health(ops_address: str, patience: float, out: TextIO) -> int:
         The exit code: 0 if the sidecar is ready; 1 if it is not, or does not answer.
     """
     try:
-        status, said = answer_of(ops_address, patience)
+        status, text = answer_of(ops_address, patience)
     except (OSError, ValueError) as problem:
         out.write(f"no answer at {ops_address}: {problem}; is the sidecar running with this server.ops_address?\n")
         return NOT_READY
-    ready = status == 200  # noqa: PLR2004  the module of its name is one that this does not import
-    out.write(f"{'ready' if ready else 'not ready'} ({status}){': ' if said else ''}{said}\n")
+    ready = status == 200  # noqa: PLR2004  `http.HTTPStatus` would cost an import
+    out.write(f"{'ready' if ready else 'not ready'} ({status}){': ' if text else ''}{text}\n")
     return READY if ready else NOT_READY
 
 
@@ -86,9 +88,10 @@ def answer_of(ops_address: str, patience: float) -> tuple[int, str]:
 
 def _address(file: str | None, variables: Mapping[str, str]) -> str | None:
     """Return the address from the variable, the file or the default, in this order; None: the file cannot be used."""
-    said = [value for name, value in variables.items() if name.upper() == VARIABLE]
-    if said:
-        return said[0] if len(said) == 1 else None
+    # In any case of letters, as the settings read variables; two spellings of one name are an error to report.
+    named = [value for name, value in variables.items() if name.upper() == VARIABLE]
+    if named:
+        return named[0] if len(named) == 1 else None
     if file is None:
         return OPS_ADDRESS
     try:

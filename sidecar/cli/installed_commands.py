@@ -1,4 +1,4 @@
-"""Commands of other distributions: the entry-point group `sidecar.commands`."""
+"""Adds the commands that other installed packages offer in the entry-point group `sidecar.commands`, e.g. `eval`."""
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points

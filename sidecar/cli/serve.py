@@ -1,6 +1,6 @@
-"""`sidecar serve` without the rest of the command line, which would take a tenth of the time of a start.
+"""Runs `sidecar serve` without the rest of the command line, which would take a tenth of the time of a start.
 
-See `sidecar/entry.py`.
+`sidecar/entry.py` calls it before it imports the command line.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,5 +49,5 @@ def serve_alone(
 
 
 def refusal(problem: "SettingsProblem") -> str:
-    """Print the problems of the settings, one per line."""
+    """Return the message about invalid settings: one problem a line."""
     return "the settings cannot be used:\n" + "\n".join(f"  {line}" for line in problem.problems)

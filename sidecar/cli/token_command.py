@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 EX_USAGE: Final = 64
 EX_CONFIG: Final = 78
 LENGTH: Final = re.compile(r"([1-9][0-9]{0,4})(s|m|h)\Z")
+"""A lifetime. The longest, an hour, is checked by `RoleClaims`, as for every token."""
 UNITS: Final = {"s": 1, "m": 60, "h": 3600}
+"""Seconds of each unit."""
 
 
 class KeyUnusable(Exception):
@@ -52,7 +54,7 @@ Key = Annotated[Path, typer.Option("--key", help="File with the private key (Ed2
 
 
 def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
-    """Add the commands."""
+    """Add the commands. `tools_of` is called only when one runs, because it imports the signing of keys."""
     group = PlainTyper(no_args_is_help=True, help="Create keys and role tokens for operators.")
     app.add_typer(group, name="token")
 
@@ -82,6 +84,7 @@ def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
         # Before the token is printed: a token that every sidecar refuses helps no operator.
         if config is not None:
             _refuse_beyond_limits(tools, config, signer.key_id, role, subject)
+        # `nbf` and `exp` are seconds. Rounded down, so that the token is valid at once.
         begins = int(tools.now().timestamp())
         try:
             claims = RoleClaims(
@@ -101,6 +104,7 @@ def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
 
 
 def _signer(tools: TokenTools, file: Path, *, make: bool) -> "CheckpointSigner":
+    """Open the key in `file`, or end the command. `make`: create the key if there is none."""
     try:
         return tools.signer(file, make)
     except KeyUnusable as problem:
@@ -125,6 +129,7 @@ def _refuse_beyond_limits(tools: TokenTools, config: Path, key_id: str, role: Ro
 
 
 def _length(text: str) -> timedelta:
+    """Return the lifetime of a token. Raises `ValueError` for any other text."""
     found = LENGTH.match(text)
     if found is None:
         raise ValueError(f"--for {text[:20]!r} is not a duration; write e.g. 90s, 15m or 1h")

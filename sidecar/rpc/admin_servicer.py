@@ -1,4 +1,4 @@
-"""Serves `AdminService`: parses requests of administrators, calls the operations, and builds the responses."""
+"""Serves `AdminService` on the operators' listener: parses requests, calls the operations, and builds the responses."""
 
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -19,6 +19,7 @@ from sidecar.rpc.translate.steps import LONGEST_REASON
 from subagents.admin.v1 import admin_pb2 as pb
 
 SERVICE: Final = "subagents.admin.v1.AdminService"
+# The numbers of the proto's enums, by the sidecar's own values.
 PLUGIN_KIND: Final = numbers_of(pb.PluginKind, "PLUGIN_KIND", PluginKind)
 PLUGIN_STATE: Final = numbers_of(pb.PluginState, "PLUGIN_STATE", PluginState)
 
@@ -70,6 +71,7 @@ class AdminServicer:
         fields = Fields("DrainRequest")
         reason = _reason(fields, message.reason)
         fields.check()
+        # Does not wait for running calls: the response says how many there are.
         status = self._administer.drain(call.subject, reason, resume=message.resume)
         return pb.DrainResponse(draining=status.draining, open_turns=status.open_turns, calls_in_flight=status.calls)
 
@@ -98,8 +100,8 @@ class AdminServicer:
 
     async def _verify_log(self, message: pb.VerifyLogRequest, call: Call) -> None:
         # Closed at once when the client leaves, so that the verification stops reading the record.
-        async with aclosing(self._administer.verify()) as news:
-            async for verified in news:
+        async with aclosing(self._administer.verify()) as reports:
+            async for verified in reports:
                 await send(call, _verified(verified), self._write_timeout)
 
     async def _erase_user(self, message: pb.EraseUserRequest, call: Call) -> None:
@@ -107,13 +109,14 @@ class AdminServicer:
         principal = Principal(fields.principal("principal", message.principal))
         reason = _reason(fields, message.reason)
         fields.check()
-        news = self._administer.erase_user(principal, call.subject, reason, preview=message.preview)
-        async with aclosing(news):
-            async for erased in news:
+        erasure = self._administer.erase_user(principal, call.subject, reason, preview=message.preview)
+        async with aclosing(erasure):
+            async for erased in erasure:
                 await send(call, _erased(erased), self._write_timeout)
 
 
 def _reason(fields: Fields, reason: str) -> str:
+    """Return the reason of a request; an empty one is a problem of the request."""
     if not reason.strip():
         fields.refuse("reason", "is empty; say why, for the log")
     return fields.one_line("reason", reason, LONGEST_REASON)

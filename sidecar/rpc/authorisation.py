@@ -140,7 +140,7 @@ class CallAdmission(Struct, frozen=True):
     Attributes:
         callers: the kind of its clients.
         boot_secret: every call must carry it; empty: none is required.
-        door: authenticates operators; without it, the operators' listener refuses every call.
+        door: authenticates operators; None: the operators' listener refuses every call.
         peers: over TLS, the identities that may call; at the socket of a group, its hosts; None: the directory of the
             socket alone decides.
     """
@@ -178,7 +178,8 @@ def caller_of(method: str, metadata: Metadata, raw: bytes, entrance: CallAdmissi
     """Return the caller of an admitted call; None if the listener does not distinguish callers.
 
     Raises:
-        RoleTokenInvalid, RoleRequired.
+        RoleTokenInvalid: the token is missing or invalid, or the listener has no keys to verify it.
+        RoleRequired: its role may not call the method.
     """
     # The other listeners have one kind of caller and no names. Health probes have no token.
     if entrance.callers is not CallerKind.OPERATOR or method in WITHOUT_SECRET:
@@ -195,12 +196,14 @@ def _named(kinds: frozenset[CallerKind]) -> str:
 
 def _check_secret(metadata: Metadata, expected: str) -> None:
     given = values_of(metadata, BOOT_SECRET_KEY)
-    # All values are read. A dictionary would keep the last one, so an appended value would override the client's.
+    # Exactly one value: with several, e.g. one that a proxy appended, it would be unclear which of them counts. The
+    # comparison takes the same time for every wrong secret, so its duration tells nothing about the right one.
     if len(given) != 1 or not hmac.compare_digest(given[0], expected.encode()):
         raise BootSecretWrong(f"send the sidecar's boot secret as metadata {BOOT_SECRET_KEY}, exactly once")
 
 
 def _grant(metadata: Metadata) -> str:
+    """Return the grant in the metadata, not verified. Raises `GrantInvalid`."""
     given = values_of(metadata, GRANT_KEY)
     # Exactly one: a proxy that appends a second grant must not decide which of them counts.
     if len(given) != 1 or not given[0].isascii():

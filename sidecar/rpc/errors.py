@@ -1,4 +1,4 @@
-"""Maps exceptions to gRPC statuses with one table, and builds the `google.rpc` details of a status.
+"""Maps the sidecar's exceptions to gRPC statuses with one table, and builds the `google.rpc` details of a status.
 
 Source: STYLE_EXAMPLES section 6, AIP-193.
 """
@@ -31,8 +31,9 @@ from sidecar.core.errors import (
 )
 
 DOMAIN: Final = "sidecar.subagents"
+"""`ErrorInfo.domain`: by it, clients distinguish the sidecar's reasons from those of a proxy."""
 DETAILS_KEY: Final = "grpc-status-details-bin"
-
+"""The trailing metadata in which gRPC's libraries look for the details."""
 MOST_FIELDS: Final = 16
 """The most field problems in a status: it travels in a header, and gRPC clients accept 8 KiB of headers by default."""
 LONGEST_TEXT: Final = 256
@@ -58,7 +59,7 @@ STATUS_OF: Final[dict[type[SubagentsError], StatusCode]] = {
 
 
 class RichStatus(Struct, frozen=True):
-    """The status of a failed RPC."""
+    """The status of a failed RPC. `trailing_metadata` has the details, serialized."""
 
     code: StatusCode
     message: str

@@ -87,6 +87,7 @@ class Health:
             self._watches -= 1
 
     async def _tell(self, request: health_pb2.HealthCheckRequest, call: Call) -> None:
+        """Send the status now and after each change, until the client leaves."""
         last: Status | None = None
         while True:
             answer = self._answer(request.service)

@@ -62,9 +62,11 @@ class HistoryServicer:
         )
 
     def _scoring(self, sources: Collection[ScoreSource]) -> Method:
+        """Return `RecordScore` for a listener whose callers may record scores of these sources."""
+
         async def record_score(message: pb.RecordScoreRequest, call: Call) -> pb.RecordScoreResponse:
-            asked = scores.record_score(message, sources)
-            return scores.answer(await self._operations.record_score(asked, call.subject))
+            request = scores.record_score(message, sources)
+            return scores.answer(await self._operations.record_score(request, call.subject))
 
         return Method(f"/{SERVICE}/RecordScore", MethodShape.ONE_TO_ONE, pb.RecordScoreRequest.FromString, record_score)
 
@@ -85,15 +87,15 @@ class HistoryServicer:
         return pb.WriteSummaryResponse(revision=revision, size=history.size_message(size))
 
     async def _list_turns(self, message: pb.ListTurnsRequest, call: Call) -> pb.ListTurnsResponse:
-        query, asked = record.list_turns(message)
-        return record.page_message(await self._operations.record.list_turns(query), asked)
+        query, page = record.list_turns(message)
+        return record.page_message(await self._operations.record.list_turns(query), page)
 
     async def _get_turn(self, message: pb.GetTurnRequest, call: Call) -> pb.GetTurnResponse:
         return record.turn_message(await self._operations.record.get_turn(*record.get_turn(message)))
 
     async def _list_episodes(self, message: pb.ListEpisodesRequest, call: Call) -> pb.ListEpisodesResponse:
-        before, asked = record.list_episodes(message)
-        return record.episodes_message(await self._operations.record.list_episodes(asked.size, before), asked)
+        before, page = record.list_episodes(message)
+        return record.episodes_message(await self._operations.record.list_episodes(page.size, before), page)
 
     async def _watch_events(self, message: pb.WatchEventsRequest, call: Call) -> None:
         turn_id, after = record.watch_events(message)
@@ -109,6 +111,12 @@ class HistoryServicer:
             await self._send(call, pb.ExportReplayResponse(document_json=text[at : at + PIECE]))
 
     async def _send(self, call: Call, message: pb.WatchEventsResponse | pb.ExportReplayResponse) -> None:
+        """Send one message of a stream.
+
+        Raises:
+            Overloaded: the client has read nothing for the time limit.
+            InternalError: the stream is broken.
+        """
         try:
             # A watcher that reads nothing holds one of few places, and its queue would grow with each event.
             async with asyncio.timeout(self._write_timeout.total_seconds()):

@@ -1,6 +1,8 @@
 """Counts the calls that are being served, for which a drain waits, and decides when calls start.
 
-The count of gRPC would miss work that outlives its call. Calls that arrive close together start in one pass of the
+The count is not gRPC's, which would miss work that outlives its call.
+
+Calls that arrive close together start in one pass of the
 event loop and run the same code side by side. A dispatch runs hundreds of functions once. If gRPC's threads, the kernel
 and other dispatches run in between, the processor's caches no longer hold that code when the next dispatch needs it,
 and the same work takes twice as long (docs/benchmarks.md). Calls that start together stay together: each step runs for

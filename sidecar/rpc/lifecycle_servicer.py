@@ -177,24 +177,27 @@ class LifecycleServicer:
         )
 
     def _plain(self, name: str, request: Any, kind: type[requests.StepRequest], response: Any) -> Method:
+        """Return the RPC of a step whose request has only a header."""
         return self._step(
             name, request, lambda message: steps.request_to_plain(f"{name}Request", kind, message), response
         )
 
     def _step(self, name: str, request: Any, translate: Callable[[Any], requests.StepRequest], response: Any) -> Method:
+        """Return the RPC of one step; `translate` checks its request and returns it as a plain value."""
+
         async def handle(message: Any, call: Call) -> Any:
             # From the verified token, never from the message: the audit must name the real operator.
-            who = {"actor_key": call.caller.key, "actor_role": call.caller.role or ""}
+            actor = {"actor_key": call.caller.key, "actor_role": call.caller.role or ""}
             # With the step on record, an operator can go from an audit row to the trace of the request.
             trace = trace_of(call.metadata).traceparent
-            asked = msgspec.structs.replace(translate(message), **who, traceparent=trace)
+            step = msgspec.structs.replace(translate(message), **actor, traceparent=trace)
             try:
-                answer = await self._operations.step(asked, call.subject)
+                answer = await self._operations.step(step, call.subject)
             # Refused before the rules of the step ran, so the step itself has recorded nothing: the audit must have it.
             except (RevisionConflict, RequestIdReused, RoleRequired) as refused:
                 if isinstance(refused, RoleRequired):
                     self._reports.refused(f"/{SERVICE}/{name}", refused.metadata["cause"], call.caller)
-                note_refused_step(self._operations.refusals, name, asked, call, refused)
+                note_refused_step(self._operations.refusals, name, step, call, refused)
                 raise
             return response(result=steps.result_message(answer))
 

@@ -103,7 +103,7 @@ async def listening(
 
 
 def _give_queues(server: grpc.aio.Server, methods: Sequence[Method], handlers: ErrorInterceptor) -> None:
-    """Give some methods queues of their own.
+    """Give the methods with `own_queue` queues of their own in gRPC.
 
     `grpc.aio` accepts the calls of a queue one after the other, and needs several passes of the event loop for each. If
     calls arrive faster, they wait unseen in gRPC's core. With one queue for all methods, an excess of binds would delay
@@ -117,6 +117,7 @@ def _give_queues(server: grpc.aio.Server, methods: Sequence[Method], handlers: E
 
 
 def _bind(server: grpc.aio.Server, plan: ListenerPlan) -> None:
+    """Bind the server to its address. Raises `AddressInUse`, `CannotListen`."""
     if isinstance(plan.socket, SecureAddress):
         if plan.entrance.peers is None:
             raise CannotListen(f"{plan.socket.address} has no table of peers, so every certificate would be admitted")

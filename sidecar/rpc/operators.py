@@ -177,6 +177,7 @@ def _check_role(caller: Caller, method: str) -> None:
 
 
 def _token(metadata: Metadata) -> str:
+    """Return the role token in the metadata, not verified. Raises `RoleTokenInvalid`."""
     given = values_of(metadata, ROLE_TOKEN_KEY)
     if len(given) != 1:
         cause = "repeated" if given else "missing"

@@ -1,4 +1,4 @@
-"""Serves the ops address: `GET /metrics`, `/healthz` and `/readyz` over HTTP/1.1.
+"""Serves the ops address, for Prometheus and probes: `GET /metrics`, `/healthz` and `/readyz` over HTTP/1.1.
 
 A connection carries one request, because clients ask only every few seconds. A new probe always gets a connection: if
 all are in use, the oldest connection is closed, preferably one that has not sent a request yet.
@@ -36,7 +36,7 @@ class Page(Struct, frozen=True):
 
 
 Render = Callable[[str], Awaitable[Page]]
-"""Takes the `Accept` header."""
+"""Returns a page; takes the `Accept` header of the request."""
 
 NOT_FOUND: Final = Page(404, "text/plain; charset=utf-8", b"there are: /metrics /healthz /readyz\n")
 NOT_ALLOWED: Final = Page(405, "text/plain; charset=utf-8", b"GET only\n")
@@ -63,13 +63,13 @@ def reserved(address: str) -> Iterator[socket.socket]:
         if at.version == IPV6:
             # Otherwise a listener at [::] would also take the port of IPv4, whatever the address says.
             place.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        with _told(address):
+        with _naming_address(address):
             place.bind((str(at), int(port)))
         yield place
 
 
 @contextmanager
-def _told(address: str) -> Iterator[None]:
+def _naming_address(address: str) -> Iterator[None]:
     """Convert errors of the system to errors that name the ops address and a remedy."""
     try:
         yield
@@ -95,6 +95,7 @@ class OpsHttp:
         self._pages = pages
         self._on_defect = on_defect
         self._silence = silence
+        # Connections without a complete request, and those with one. Dictionaries keep the order of their arrival.
         self._silent: dict[asyncio.StreamWriter, None] = {}
         self._answering: dict[asyncio.StreamWriter, None] = {}
 
@@ -112,7 +113,7 @@ class OpsHttp:
         """
         host = address.rpartition(":")[0]
         with reserved(address) if place is None else nullcontext(place) as bound:
-            with _told(address):
+            with _naming_address(address):
                 server = await asyncio.start_server(self._serve, limit=LARGEST_REQUEST, sock=bound)
             try:
                 yield f"{host}:{server.sockets[0].getsockname()[1]}"
@@ -137,7 +138,6 @@ class OpsHttp:
 
     def _make_room(self) -> None:
         """Close the oldest connection; a well-behaved client has had its response long ago."""
-        # A dictionary keeps the order of insertion, so the first key is the oldest connection.
         group = self._silent or self._answering
         oldest = next(iter(group))
         del group[oldest]

@@ -1,7 +1,4 @@
-"""The HTTP/1.1 of the ops listener, parsed and written by h11.
-
-A connection carries one request and one response.
-"""
+"""Parses requests and writes responses of the ops listener (`ops_http.py`) with h11. One request a connection."""
 
 import asyncio
 from typing import Final, NamedTuple

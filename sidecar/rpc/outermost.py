@@ -27,6 +27,7 @@ ABORT_SECONDS: Final = 1.0
 DEADLINE_SLACK: Final = 0.1
 """Seconds for which a request may have travelled: the client's deadline passes by as much before the one known here."""
 CARRIER: Final = "rpc"
+"""The transport of these calls, in metrics; operations of a lane have another."""
 OK: Final = StatusCode.OK.name
 CALLS_LIMIT: Final = "calls"
 CALLS_RETRY: Final = timedelta(milliseconds=250)

@@ -24,6 +24,7 @@ def _request_of(method: str) -> Any:
 
 
 def _verb(method: str) -> str:
+    """Return the name of a method without its service, e.g. `SetRamp`."""
     return method.rpartition("/")[2]
 
 
@@ -44,7 +45,14 @@ class RecordRefusedCalls:
         self._refusals = refusals
 
     def __call__(self, method: str, raw: bytes, caller: Caller, why: str) -> None:
-        """Record a refused call; its request was not parsed or checked."""
+        """Record a refused call.
+
+        Args:
+            method: its full name.
+            raw: its request, which was neither parsed nor checked.
+            caller: the subject and the key of the token.
+            why: the reason of the refusal and its message.
+        """
         request = STEPS.get(method)
         if request is None:
             return
@@ -54,8 +62,8 @@ class RecordRefusedCalls:
             return
         # The request was not checked, so each text is checked here before it enters the audit. A dry run changes
         # nothing, and a call without a definition belongs to no audit.
-        slot_is_one = not header.slot or DEFINITION_SIDE.match(header.slot)
-        if header.dry_run or not slot_is_one or not DEFINITION_SIDE.match(header.definition_id):
+        slot_is_valid = not header.slot or DEFINITION_SIDE.match(header.slot)
+        if header.dry_run or not slot_is_valid or not DEFINITION_SIDE.match(header.definition_id):
             return
         self._refusals.note(
             RefusedStep(
@@ -77,7 +85,10 @@ class RecordRefusedCalls:
 def note_refused_step(
     refusals: RecordRefusals, verb: str, asked: StepRequest, call: Call, refused: SubagentsError
 ) -> None:
-    """Record a refused step of an admitted caller that the rules did not see. A dry run records nothing."""
+    """Record a step that was refused before the rules of rollouts saw it, although its caller was admitted.
+
+    A dry run records nothing.
+    """
     if asked.dry_run:
         return
     why = f"{refused.reason}: {refused.message}"

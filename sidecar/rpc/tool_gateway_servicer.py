@@ -51,7 +51,7 @@ class ToolGatewayServicer:
         return (
             Method(f"/{SERVICE}/CallTool", one, pb.CallToolRequest.FromString, self._call_tool),
             Method(f"/{SERVICE}/ReadOwnTurns", one, pb.ReadOwnTurnsRequest.FromString, self._read_own_turns),
-            Method(f"/{SERVICE}/Delegate", one, pb.DelegateRequest.FromString, self._delegated),
+            Method(f"/{SERVICE}/Delegate", one, pb.DelegateRequest.FromString, self._delegate_call),
         )
 
     def _grant(self, call: Call) -> str:
@@ -84,7 +84,7 @@ class ToolGatewayServicer:
         fields.check()
         return own_turns_message(await self._read(self._grant(call), max_turns))
 
-    async def _delegated(self, message: pb.DelegateRequest, call: Call) -> pb.DelegateResponse:
+    async def _delegate_call(self, message: pb.DelegateRequest, call: Call) -> pb.DelegateResponse:
         fields = Fields("DelegateRequest")
         tool_name = fields.required("tool_name", message.tool_name, 256, "a tool of the turn, such as ask_rewards")
         fields.check()

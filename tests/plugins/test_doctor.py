@@ -92,7 +92,7 @@ def test_a_plugin_that_nobody_enabled_is_tried_too(site: SitePackages) -> None:
         ("import os; os._exit(0)", Health.CRASHED, "it ended its process with exit code 0 while it was being imported"),
         ("raise SystemExit(4)", Health.BROKEN, "SystemExit: 4"),
         ("import ctypes; ctypes.string_at(0)", Health.CRASHED, "it was ended by SIGSEGV while it was being imported"),
-        (plugin(MAKE="import os; os._exit(3)"), Health.CRASHED, "while it was being made (flag-backend `made`)"),
+        (plugin(MAKE="import os; os._exit(3)"), Health.CRASHED, "while it was being created (flag-backend `made`)"),
         (plugin(MAKE="raise ValueError('nobody there')"), Health.BROKEN, "ValueError: nobody there"),
         (plugin(MAKE="return 7"), Health.BROKEN, "which lacks fetch, changed, close"),
         (plugin(CLOSE="raise ValueError('stuck')"), Health.BROKEN, "closing it failed with ValueError: stuck"),
@@ -116,9 +116,9 @@ def test_what_is_wrong_is_a_row_that_says_what_to_do(site: SitePackages, code: s
     ("code", "step"),
     [
         ("import threading; threading.Event().wait()", "imported"),
-        (plugin(MAKE="import threading; threading.Event().wait()"), "made (flag-backend `made`)"),
+        (plugin(MAKE="import threading; threading.Event().wait()"), "created (flag-backend `made`)"),
         (plugin(CLOSE="import asyncio; await asyncio.Event().wait()"), "closed (flag-backend `made`)"),
-        (plugin(MAKE="import threading as t; t.Thread(target=t.Event().wait).start()"), "let go"),
+        (plugin(MAKE="import threading as t; t.Thread(target=t.Event().wait).start()"), "unloaded"),
     ],
 )
 def test_a_plugin_that_hangs_is_stopped(site: SitePackages, code: str, step: str) -> None:
@@ -126,7 +126,7 @@ def test_a_plugin_that_hangs_is_stopped(site: SitePackages, code: str, step: str
     row = found(site, code, SOON)
 
     assert row.state is Health.HANGS
-    assert row.problem == f"it was not {step} within {SOON:g} s"
+    assert row.problem == f"it was still being {step} after {SOON:g} s"
 
 
 def test_what_a_plugin_has_started_ends_with_it(site: SitePackages, tmp_path: Path) -> None:

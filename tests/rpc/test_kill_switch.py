@@ -131,7 +131,7 @@ async def test_a_kill_is_on_record_again_after_the_database_was_restored_as_it_w
         kept = run.rollouts.contents
         before = dict(kept.rollouts)
         await run.replica.stops.kill(a_kill(SHOP), "alice")
-        for lost in (kept.audit, kept.numbers, kept.effective, kept.answers):
+        for lost in (kept.audit, kept.numbers, kept.noted_by, kept.answers):
             lost.clear()
         kept.rollouts, kept.version = before, kept.version + 1
         await run.replica.views.look()

@@ -1,10 +1,9 @@
 """One dispatch, from the first frame to the last, over as many connections as it takes.
 
-What may be sent when: `Dispatch` goes out over a standing connection, and again only after the sidecar itself said
-that it started nothing. Once the connection broke with no answer, sub-agents may be running, and a sub-agent may have
-side effects; from then on only `ResumeDispatch` is used. If the sidecar knows nothing of the dispatch then (it
-was restarted), or cannot be reached, the outcomes are synthesised. Over a session lane the sidecar says which run of
-it answers: where that is the same one, a dispatch that it does not know never arrived, and is sent again.
+`Dispatch` is sent again only after the sidecar itself answered that it started nothing. If a connection broke without
+an answer, sub-agents may be running; from then on only `ResumeDispatch` is sent. If the sidecar then does not know the
+dispatch (it was restarted), or cannot be reached, the outcomes are synthetic. A session lane names the process of the
+sidecar: if the same process does not know the dispatch, the request never arrived, and is sent again.
 """
 
 from collections import deque
@@ -39,32 +38,32 @@ from subagents_errors import (
 
 
 class Stage(Enum):
-    """How far a dispatch has come, as seen from here."""
+    """How far a dispatch has come, as far as the client knows."""
 
     UNSENT = auto()
-    """Nothing was sent, or the sidecar said that it started nothing."""
+    """Nothing was sent, or the sidecar answered that it started nothing."""
     SENT = auto()
-    """The request is out; no word yet."""
+    """The request was sent; there is no answer yet."""
     UNCERTAIN = auto()
-    """The connection broke with no word: it may be running."""
+    """The connection broke without an answer: the dispatch may be running."""
     RESUMING = auto()
-    """The caller asked to resume; no word yet."""
+    """The caller asked to resume; there is no answer yet."""
     ACCEPTED = auto()
-    """A frame has come: it is running, or settled."""
+    """A frame has arrived: the dispatch is running, or settled."""
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchCall:
-    """What a stream is to bring the outcomes of.
+    """The dispatch of a stream.
 
     Attributes:
         dispatch_id: the idempotency key.
         surface_token: of the turn.
         surface: of the turn.
-        calls: in emission order; empty if they are not known, then nothing can be synthesised.
-        first_index: place of the first call over all dispatches of the turn.
-        request: what starts it; None: it was started before.
-        after_sequence: newest event that the caller has seen.
+        calls: in emission order; empty if they are not known, and then no synthetic outcomes are possible.
+        first_index: position of the first call among all calls of the turn.
+        request: starts the dispatch; None: it was started before.
+        after_sequence: number of the newest event that the caller has seen.
     """
 
     dispatch_id: str
@@ -78,7 +77,7 @@ class DispatchCall:
 
 @dataclass(frozen=True, slots=True)
 class RunningDispatch:
-    """A dispatch whose outcomes are still to come; for a user interface that lists or cancels it.
+    """A dispatch whose outcomes are not known yet; for a user interface that lists or cancels it.
 
     Attributes:
         dispatch_id: for `BoundTurn.cancel_dispatch`, `cancel_call` and `resume`.
@@ -97,42 +96,43 @@ class DispatchStream:
 
     Attributes:
         dispatch_id: for `BoundTurn.resume`.
-        calls: in emission order; empty if a resumed dispatch was not given any.
-        snapshot: where the calls stood when the stream began; None before the first event or result.
+        calls: in emission order; empty if `resume` was called without them.
+        snapshot: the states of the calls when the stream began; None before the first event or result.
     """
 
     def __init__(self, wire: Wire, assignment: DispatchCall, timeout: timedelta) -> None:
         self._wire = wire
         self._assignment = assignment
+        # Before the caller's own timeout, which would otherwise prevent a result; a tenth if the timeout is very short.
         margin = min(wire.timeouts.settle_margin, timeout / 10)
         self._deadline = Deadline(timeout - margin, wire.runtime.now)
         self._stage = Stage.UNSENT if assignment.request else Stage.RESUMING
         self._sequence = assignment.after_sequence
         self._pending: deque[DispatchEvent] = deque()
-        self._told: dict[str, CallOutcome] = {}
+        self._outcomes: dict[str, CallOutcome] = {}
         self._frames: Frames | None = None
-        self._sent_to = ""
-        self._lost: Deadline | None = None
+        self._sent_to = ""  # the process of the sidecar that the request was sent to; empty: not known
+        self._lost: Deadline | None = None  # the end of the wait for a connection; None while there is one
         self._failures = 0
         self._end: DispatchResult | SubagentsError | None = None
         self.dispatch_id = assignment.dispatch_id
         self.calls = assignment.calls
         self.snapshot: Snapshot | None = None
-        self._left = False
+        self._left = False  # whether the caller has left the stream, which cancels its dispatch
 
     @property
     def sequence(self) -> int:
-        """Newest event that was taken from the connection; 0 if there was none."""
+        """The number of the newest event that was read from the connection; 0 if there was none."""
         return self._sequence
 
     @property
     def known_result(self) -> DispatchResult | None:
-        """The result if it has come; does not wait."""
+        """The result; None if it is not known yet. Does not wait."""
         return self._end if isinstance(self._end, DispatchResult) else None
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come: the dispatch has a result, was refused, or was left and thereby cancelled."""
+        """Whether there will be no further events: there is a result, or the dispatch was refused or cancelled."""
         return self._end is not None or self._left
 
     async def __aenter__(self) -> Self:
@@ -143,13 +143,13 @@ class DispatchStream:
     ) -> None:
         request = self._assignment.request
         self._left = request is not None and request.on_disconnect == dispatch_pb2.ON_DISCONNECT_CANCEL
-        self._let_go()
+        self._close_frames()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> DispatchEvent:
-        """Return the next event; ends when the dispatch has.
+        """Return the next event; the iteration ends with the dispatch.
 
         Raises:
             SubagentsError: the dispatch was refused, and the caller can do something about it.
@@ -161,15 +161,15 @@ class DispatchStream:
         return self._pending.popleft()
 
     async def outcomes(self) -> AsyncIterator[CallOutcome]:
-        """Yield the outcome of each call as soon as it is there, each call once. Other events are thrown away.
+        """Yield the outcome of each call once, as soon as it is known. Other events are dropped.
 
-        What was yielded is final. Calls that never began, or whose events were missed, come last. Raises as `result`.
+        A yielded outcome is final. Calls that never began, or whose events were missed, come last. Raises as `result`.
         """
         yielded: set[str] = set()
         result = self.known_result
         while True:
             self._pending.clear()
-            for outcome in [*self._told.values(), *(result.outcomes if result else ())]:
+            for outcome in [*self._outcomes.values(), *(result.outcomes if result else ())]:
                 if outcome.call_id not in yielded:
                     yielded.add(outcome.call_id)
                     yield outcome
@@ -179,7 +179,7 @@ class DispatchStream:
             result = self.known_result
 
     async def result(self) -> DispatchResult:
-        """Wait for the end and return one outcome per call, in emission order. Unread events are thrown away.
+        """Wait for the end and return one outcome per call, in emission order. Unread events are dropped.
 
         Raises:
             SubagentsError: the dispatch was refused, and the caller can do something about it.
@@ -190,6 +190,7 @@ class DispatchStream:
         return self._end
 
     async def _advance(self) -> None:
+        """Read one message, connecting first if necessary; set `_end` when the dispatch has ended."""
         if isinstance(self._end, SubagentsError):
             raise self._end
         try:
@@ -197,18 +198,18 @@ class DispatchStream:
             if frames is None:
                 return
             message = await frames.read()
-        except InvalidRequest as refused:  # here, before it was sent
+        except InvalidRequest as refused:  # refused by the client library, before anything was sent
             self._give_up(refused)
             return
         except grpc.aio.AioRpcError as failure:
             instance = _instance_of(self._frames)
-            self._let_go()
+            self._close_frames()
             await self._broken(*error_and_origin(failure, "Dispatch", self._wire.target), instance)
             return
         if isinstance(message, dispatch_pb2.DispatchResponse | dispatch_pb2.ResumeDispatchResponse):
             self._take(message.frame)
         else:
-            self._let_go()
+            self._close_frames()
             await self._broken(InternalError("the stream ended before its result"), answered=False)
 
     async def _open(self) -> Frames | None:
@@ -217,10 +218,10 @@ class DispatchStream:
             self._give_up(DependencyUnavailable(unreachable("Dispatch", self._wire.target)))
             return None
         if self._stage is Stage.UNCERTAIN and self._sent_to:
-            await self._wire.lanes.ready()  # only a lane says whether it is the same run of the sidecar
+            await self._wire.lanes.ready()  # only a lane tells whether it is the same process of the sidecar
         left = self._deadline.left()
         if left <= 0:
-            self._give_up(DeadlineExceeded("the deadline has passed: give it more time, or raise Limits.dispatch"))
+            self._give_up(DeadlineExceeded("the deadline has passed; raise the timeout, or ClientTimeouts.dispatch"))
             return None
         assignment = self._assignment
         if self._stage is Stage.UNSENT and assignment.request is not None:
@@ -245,24 +246,24 @@ class DispatchStream:
         for message in frame.events:
             event = translate.event(message)
             newest = max(message.sequence, event.to_sequence) if isinstance(event, Gap) else message.sequence
-            if newest <= self._sequence:
+            if newest <= self._sequence:  # read before; a resumed stream may repeat events
                 continue
             self._sequence = newest
             if event is not None:
                 self._pending.append(event)
             if isinstance(event, CallStateChanged) and event.outcome is not None:
-                self._told[event.call_id] = event.outcome
+                self._outcomes[event.call_id] = event.outcome
         if (self._stage, self._sequence) != before:
-            self._failures = 0  # a stream that breaks again and again without anything new is asked ever more slowly
+            self._failures = 0  # only progress resets the pauses, which grow while streams break with nothing new
         if frame.HasField("result"):
-            self._end = translate.result(self.dispatch_id, frame.result, self._told)
-            self._let_go()
+            self._end = translate.result(self.dispatch_id, frame.result, self._outcomes)
+            self._close_frames()
 
     async def _broken(self, error: SubagentsError, answered: bool, instance: str = "") -> None:
         """Prepare for another connection, or end here."""
         never_arrived = self._stage is Stage.UNCERTAIN and isinstance(error, UnknownDispatch)
         if never_arrived and instance and instance == self._sent_to:
-            self._stage = Stage.UNSENT  # the same run of the sidecar would know of it
+            self._stage = Stage.UNSENT  # the same process would know the dispatch if it had arrived
             return
         if self._stage is Stage.SENT:
             self._stage = Stage.UNSENT if answered else Stage.UNCERTAIN
@@ -278,21 +279,22 @@ class DispatchStream:
             await runtime.sleep(pause)
 
     def _give_up(self, error: SubagentsError) -> None:
+        """End the dispatch: raise the error if the caller can correct it, otherwise make synthetic outcomes."""
         assignment = self._assignment
         may_run = self._stage in {Stage.UNCERTAIN, Stage.ACCEPTED}
         if not assignment.calls or (not may_run and caller_can_mend(error)):
             self._end = error
             raise error
         self._end = synthesised_result(
-            assignment.dispatch_id, assignment.calls, assignment.surface, error, assignment.first_index, self._told
+            assignment.dispatch_id, assignment.calls, assignment.surface, error, assignment.first_index, self._outcomes
         )
 
-    def _let_go(self) -> None:
+    def _close_frames(self) -> None:
         if self._frames is not None:
             self._frames.cancel()
             self._frames = None
 
 
 def _instance_of(frames: Frames | None) -> str:
-    """Return which run of the sidecar answers; empty: only a lane says so."""
+    """Return the id of the sidecar's process that answers; empty: not known, because only a lane tells it."""
     return frames.instance_id if isinstance(frames, LaneOperation) else ""

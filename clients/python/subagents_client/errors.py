@@ -1,8 +1,9 @@
-"""Failed RPCs become the shared exceptions again, and the other way round.
+"""Translates failed RPCs into the shared exceptions, and exceptions into the trailers of failed RPCs.
 
-The classes, and what each means, are in `subagents_errors`; they are exported here too. An RPC that failed with our
-`google.rpc.ErrorInfo` raises the class of its reason, with message, fields, metadata and advice when to come back. A
-reason that this version does not know raises the base class of its status; so does a failure of the transport.
+The classes, and what each means, are in `subagents_errors`; they are exported here too. If the sidecar explained the
+failure (`google.rpc.ErrorInfo` of its domain), the exception has the class of the reason, with message, fields,
+metadata and `retry_after`. A reason that this version does not know becomes the base class of its status, and so does a
+failure of the transport.
 """
 
 from collections.abc import Sequence
@@ -34,10 +35,10 @@ from subagents_errors import (
 )
 
 DOMAIN: Final = "sidecar.subagents"
-"""`ErrorInfo.domain` of every failure of ours; details of another domain (a proxy's, say) are not looked at."""
+"""`ErrorInfo.domain` of failures that a sidecar explains. Details of other domains, e.g. of a proxy, are ignored."""
 
 PAGE: Final = "docs/errors.md"
-"""The page that lists every reason with what to do; each has an anchor of its name in lower case."""
+"""The page that explains every reason; its anchors are the reasons in lower case."""
 
 Detail = TypeVar("Detail", bound=Message)
 
@@ -68,7 +69,7 @@ gRPC answers CANCELLED for a call that a stopping sidecar leaves behind. A calle
 
 ADVICE: Final[dict[type[SubagentsError], str]] = {
     DependencyUnavailable: "check that the sidecar runs and that the address is its socket, then try again",
-    DeadlineExceeded: "try again with a longer timeout; see Limits",
+    DeadlineExceeded: "try again with a longer timeout; see ClientTimeouts",
     Overloaded: "send less at a time, and come back after `retry_after` if it is set",
     Unauthenticated: "check that the boot secret is the one that the sidecar wrote at its last start",
     NotAllowed: "use a socket and credentials that this request is meant for",
@@ -81,23 +82,26 @@ ADVICE: Final[dict[type[SubagentsError], str]] = {
 
 
 def status_of(cls: type[SubagentsError]) -> grpc.StatusCode:
-    """Return the status that a class of the tree travels as."""
+    """Return the status with which exceptions of a class are sent."""
     return next((STATUS_OF[base] for base in cls.__mro__ if base in STATUS_OF), grpc.StatusCode.INTERNAL)
 
 
 def error_from(failure: grpc.aio.AioRpcError, method: str, target: str = "") -> SubagentsError:
-    """Return the exception that stands for a failed RPC.
+    """Return the exception for a failed RPC.
 
     Args:
         failure: what gRPC raised.
-        method: which RPC, for messages.
-        target: the address that was asked, for messages; empty: not known.
+        method: the RPC, for messages.
+        target: the address that was called, for messages; empty: it is not known.
     """
     return error_and_origin(failure, method, target)[0]
 
 
 def error_and_origin(failure: grpc.aio.AioRpcError, method: str, target: str = "") -> tuple[SubagentsError, bool]:
-    """Return the exception, and whether the peer itself answered (False: the transport, or somebody between)."""
+    """Return the exception for a failed RPC, and whether the sidecar itself answered.
+
+    False: the failure comes from the transport, or from a proxy in between, so it is unknown what the sidecar did.
+    """
     code = failure.code()
     sent = not isinstance(failure, OperationNotSent)
     base = CLASS_OF.get(code, InternalError)
@@ -112,6 +116,7 @@ def error_and_origin(failure: grpc.aio.AioRpcError, method: str, target: str = "
         fields=_fields(status),
         retry_after=_retry_after(status),
     )
+    # The class is a base class, because this version does not know the reason; the reason must not be lost.
     if cls.reason != info.reason:
         error.metadata = {**error.metadata, "reason": info.reason}
     advice = f"{ADVICE.get(base, ADVICE[SubagentsError])} ({PAGE}#{info.reason.lower()})"
@@ -120,12 +125,15 @@ def error_and_origin(failure: grpc.aio.AioRpcError, method: str, target: str = "
 
 
 def unreachable(method: str, target: str = "") -> str:
-    """Return the message for a sidecar that no connection leads to."""
+    """Return the message about a sidecar that cannot be reached."""
     return f"no answer to {_where(method, target)}: {ADVICE[DependencyUnavailable]}"
 
 
 def _unexplained(code: grpc.StatusCode, method: str, target: str) -> str:
-    """Return the message of a failure that the peer did not explain; the transport's words may hold anything."""
+    """Return the message about a failure that the sidecar did not explain.
+
+    It does not quote the transport's text, which may contain anything.
+    """
     advice = ADVICE.get(CLASS_OF.get(code, InternalError), ADVICE[SubagentsError])
     return f"no answer to {_where(method, target)} ({code.name}): {advice}"
 
@@ -138,8 +146,8 @@ def trailer_of(error: SubagentsError, reason: str | None = None) -> Sequence[tup
     """Return the trailing metadata that carries an exception to the other side.
 
     Args:
-        error: what to carry.
-        reason: instead of the class's own, for reasons that have no class.
+        error: the exception.
+        reason: replaces the reason of its class, for reasons that have no class.
     """
     details: list[Message] = [ErrorInfo(reason=reason or error.reason, domain=DOMAIN, metadata=dict(error.metadata))]
     if error.fields:

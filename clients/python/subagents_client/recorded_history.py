@@ -69,7 +69,7 @@ class RecordedHistory:
             wanted: which turns.
             page_size: most turns on it; 0: the usual number; more than 200 counts as 200.
             page_token: `next_page_token` of the page before, with the same `wanted`.
-            timeout: None: `Limits.unary`.
+            timeout: None: `ClientTimeouts.unary`.
 
         Raises:
             InvalidRequest: the request is wrong.
@@ -108,7 +108,7 @@ class RecordedHistory:
         Args:
             page_size: most conversations on it; 0: the usual number; more than 200 counts as 200.
             page_token: `next_page_token` of the page before.
-            timeout: None: `Limits.unary`.
+            timeout: None: `ClientTimeouts.unary`.
 
         Raises:
             InvalidRequest: the request is wrong.
@@ -143,7 +143,7 @@ class RecordedHistory:
 
         Args:
             turn_id: which turn.
-            timeout: None: `Limits.unary`.
+            timeout: None: `ClientTimeouts.unary`.
 
         Raises:
             UnknownTurn: nothing is on record of it.

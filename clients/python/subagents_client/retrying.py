@@ -1,9 +1,8 @@
-"""What may be sent again, and when.
+"""Decides which requests are sent again, and when.
 
-Only requests that the contract calls safe to repeat come here, and only after failures that leave nothing half done:
-the transport broke (UNAVAILABLE without an explanation of the sidecar), the sidecar says that something it needs is
-away, that another sidecar has gone on with the turn, or it is overloaded and says when to come back. Nothing else is
-ever repeated.
+Only requests that the contract calls safe to repeat are repeated, and only after one of these failures: the transport
+broke (UNAVAILABLE without an explanation by the sidecar), the sidecar lacks something that it needs, another sidecar
+has taken over the turn, or the sidecar is overloaded and sends `retry_after`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -28,7 +27,7 @@ Answer = TypeVar("Answer")
 
 
 def is_retryable(error: SubagentsError) -> bool:
-    """Whether a request that is safe to repeat may be repeated after this failure."""
+    """Return whether a request that is safe to repeat may be repeated after this failure."""
     return isinstance(error, DependencyUnavailable | RecordConflict) or (
         isinstance(error, Overloaded) and error.retry_after is not None
     )
@@ -38,10 +37,10 @@ def backoff_before(attempt: int, error: SubagentsError, timeouts: ClientTimeouts
     """Return the seconds to wait before an attempt.
 
     Args:
-        attempt: the one about to be made; 2 or more.
-        error: how the one before it failed; its `retry_after` is waited for at least.
-        timeouts: bounds of the pause.
-        chance: spreads it between 0 and the bound.
+        attempt: the number of this attempt; 2 or more.
+        error: the failure of the attempt before it. Its `retry_after` is added to the pause.
+        timeouts: the bounds of the pause.
+        chance: chooses the pause between 0 and the bound, so that clients do not return all at once.
     """
     bound = min(timeouts.first_backoff * 2 ** min(attempt - 2, 16), timeouts.longest_backoff)
     asked = error.retry_after or timedelta(0)
@@ -55,17 +54,17 @@ async def retry_idempotent(
     timeouts: ClientTimeouts,
     runtime: ClientRuntime,
 ) -> Answer:
-    """Send a request that is safe to repeat, again if need be, until it is answered or time or attempts are up.
+    """Send a request that is safe to repeat until it is answered, or until time or attempts are used up.
 
-    A sidecar that is restarted drains and is then away for seconds; only the timeout bounds these attempts. A sidecar
-    that is up and keeps refusing is asked `most_attempts` times.
+    While the sidecar drains or cannot be reached, as in a restart that takes seconds, only the timeout ends the
+    attempts. A sidecar that answers with a refusal gets the request at most `most_attempts` times.
 
     Args:
-        send: sends it once, with the seconds that are left.
-        method: its name and the address, for messages.
+        send: sends the request once; receives the seconds that are left.
+        method: the name of the RPC and the address, for messages.
         timeout: for all attempts and pauses together.
-        timeouts: how often and how fast.
-        runtime: clock, sleep and chance.
+        timeouts: the bounds of attempts and pauses.
+        runtime: clock, sleep and randomness.
 
     Raises:
         SubagentsError: the last failure.
@@ -86,7 +85,10 @@ async def retry_idempotent(
 
 
 def caller_can_mend(error: SubagentsError) -> bool:
-    """Whether the request, not the moment, is at fault: then an exception serves better than made-up outcomes."""
+    """Return whether the caller must change the request: then the SDK raises an exception.
+
+    Otherwise it makes synthetic outcomes, with which the turn can continue.
+    """
     if isinstance(error, Overloaded):
         return error.retry_after is None
     return not isinstance(error, DependencyUnavailable | DeadlineExceeded | InternalError)

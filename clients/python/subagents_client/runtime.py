@@ -1,4 +1,4 @@
-"""Time, chance and ids as the SDK sees them, and how long it takes for things. All of it can be replaced."""
+"""The clock, randomness, ids and trace that the SDK uses, and its timeouts. A user of the SDK can replace them."""
 
 import asyncio
 import time
@@ -11,8 +11,8 @@ from uuid import uuid4
 
 try:
     from opentelemetry import propagate
-except ImportError:  # the SDK does not need it; without it there is no current trace
-    propagate = None  # type: ignore[assignment]  # a module, or nothing
+except ImportError:  # optional: without it there is no current trace
+    propagate = None  # type: ignore[assignment]  # a module, or None
 
 
 def current_trace() -> Mapping[str, str]:
@@ -24,23 +24,24 @@ def current_trace() -> Mapping[str, str]:
 
 
 class Chance(Protocol):
-    """What is needed of `random.Random`."""
+    """The part of `random.Random` that the SDK uses."""
 
     def uniform(self, a: float, b: float) -> float:
-        """Return a number between two."""
+        """Return a random number between `a` and `b`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRuntime:
-    """What the SDK takes from outside.
+    """The functions through which the SDK gets time, randomness, ids and traces; tests can replace them.
 
     Attributes:
-        now: monotonic seconds. Every request says when it was sent, so that the sidecar knows how long it has waited.
-        sleep: waits for some seconds.
-        chance: spreads retries, so that clients do not come back all at once.
-        new_id: makes ids for turns and dispatches; unique over all processes.
-        trace_headers: names the trace that the current request belongs to: `traceparent`, and `tracestate` if there is
-            any. Sent with every request. Default: the current span of OpenTelemetry, if that is installed.
+        now: returns seconds of a monotonic clock. Every request contains its time, so that the sidecar knows how long
+            the request has waited.
+        sleep: waits for a number of seconds.
+        chance: randomises the pauses between retries, so that clients do not return all at once.
+        new_id: creates ids of turns and dispatches; unique over all processes.
+        trace_headers: returns the trace of the current request: `traceparent`, and `tracestate` if there is one. They
+            are sent with every request. Default: the current span of OpenTelemetry, if it is installed.
     """
 
     now: Callable[[], float] = time.monotonic
@@ -52,18 +53,18 @@ class ClientRuntime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTimeouts:
-    """How long the SDK takes for things. Every call can be given a `timeout` of its own instead.
+    """The default timeouts of calls, and the limits of retries. A method's argument `timeout` replaces its default.
 
     Attributes:
         bind: for `bind_turn`.
-        dispatch: for a whole dispatch, until its outcomes are there.
+        dispatch: for a whole dispatch, until its outcomes are known.
         unary: for `cancel_call`, `close_child` and `end`.
-        unreachable_after: without any connection to the sidecar for so long, a dispatch is given up.
-        settle_margin: a dispatch is settled so long before its own deadline.
-        most_attempts: how often one request is sent at most if the sidecar itself refuses it. While the sidecar cannot
-            be reached or drains, as in a restart, only the timeout ends the attempts.
-        first_backoff: before the second attempt, at most; doubles with each further one.
-        longest_backoff: between two attempts, unless the sidecar asks for longer.
+        unreachable_after: a dispatch ends, with synthetic outcomes, if there is no connection for this long.
+        settle_margin: the SDK ends a dispatch this long before its timeout, so that the caller has time for the result.
+        most_attempts: the most attempts of a request that the sidecar itself refuses. While the sidecar cannot be
+            reached or drains, as in a restart, only the timeout ends the attempts.
+        first_backoff: the longest pause before the second attempt; doubles with each further attempt.
+        longest_backoff: the longest pause between two attempts, unless the sidecar asks for a longer one.
     """
 
     bind: timedelta = timedelta(seconds=5)
@@ -77,12 +78,12 @@ class ClientTimeouts:
 
 
 class Deadline:
-    """A moment by which something must be over."""
+    """A time limit, by the monotonic clock of the runtime."""
 
     def __init__(self, timeout: timedelta, now: Callable[[], float]) -> None:
         self._now = now
         self._at = now() + timeout.total_seconds()
 
     def left(self) -> float:
-        """Return the seconds until then; 0 if it has passed."""
+        """Return the seconds that are left; 0 if the deadline has passed."""
         return max(0.0, self._at - self._now())

@@ -1,4 +1,4 @@
-"""One bound turn: dispatch what the model calls, then end it."""
+"""One bound turn: dispatches the calls of the model, and ends the turn."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,25 +23,25 @@ from subagents_errors import SubagentsError
 
 @unique
 class OnDisconnect(StrEnum):
-    """What becomes of running calls when the client goes away."""
+    """What happens to running calls when the client disconnects."""
 
     CANCEL = "cancel"
     CONTINUE = "continue"
-    """Let them run; `BoundTurn.resume` brings the outcomes."""
+    """They continue; `BoundTurn.resume` returns their outcomes."""
     CONTINUE_UNTIL = "continue_until"
-    """Let them run for at most `continue_for`."""
+    """They continue for at most `continue_for`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchContext:
-    """What the sub-agents of one dispatch inherit, and what happens if the client leaves.
+    """The input of all sub-agents of one dispatch, and what happens to their calls if the client disconnects.
 
     Attributes:
         prior_context: summary for sub-agents that the last dispatching turn did not call; at most 16 KiB.
         task_prompt: the user's message of this turn; at most 64 KiB; may be empty.
-        declared_intent_count: intents the model said the message has; 0: it did not say.
-        on_disconnect: what becomes of running calls when the client goes away.
-        continue_for: with `CONTINUE_UNTIL`: how long they may go on; more than 0.
+        declared_intent_count: number of intents that the model declared for the message; 0: it declared none.
+        on_disconnect: what happens to running calls when the client disconnects.
+        continue_for: with `CONTINUE_UNTIL`: how long they may continue; more than 0.
     """
 
     prior_context: str = ""
@@ -52,7 +52,7 @@ class DispatchContext:
 
 
 ABANDON: Final = timedelta(seconds=1)
-"""Longest time for ending a turn that was left without `end`."""
+"""The longest time for ending a turn whose caller has not called `end`."""
 NO_CONTEXT = DispatchContext()
 
 
@@ -60,7 +60,7 @@ class BoundTurn:
     """A turn whose surface is frozen. Made by `SidecarClient.bind_turn`.
 
     Attributes:
-        binding: what binding gave; `surface` and `turn_id` are short ways into it.
+        binding: the result of the bind; `surface` and `turn_id` are parts of it.
     """
 
     def __init__(self, wire: Wire, binding: Binding) -> None:
@@ -78,9 +78,10 @@ class BoundTurn:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the turn if `end` has not, after an exception or a cancel, too. Raises nothing of its own.
+        """End the turn if `end` was not called, also after an exception or a cancellation. Raises no error of its own.
 
-        Children whose answers were not used are rejected. A sidecar that is away for a second ends the turn by itself.
+        All children are recorded as rejected. If the sidecar does not answer within a second, it ends the turn itself
+        later.
         """
         if self._ended:
             return
@@ -92,11 +93,11 @@ class BoundTurn:
 
     @property
     def running(self) -> Sequence[RunningDispatch]:
-        """The dispatches of this object whose outcomes are still to come, in the order of their start."""
+        """The dispatches of this object whose outcomes are not known yet, in the order of their start."""
         return [RunningDispatch(one.dispatch_id, one.calls) for one in self._streams.values() if not one.over]
 
     async def cancel_dispatch(self, dispatch_id: str, *, timeout: timedelta | None = None) -> int:
-        """Cancel all calls of a running dispatch. Returns how many had not settled before. Safe to repeat.
+        """Cancel all calls of a running dispatch; return how many were cancelled. Safe to repeat.
 
         Raises:
             ValueError: this object started no such dispatch.
@@ -115,7 +116,7 @@ class BoundTurn:
 
     @property
     def surface(self) -> Surface:
-        """What may be called in this turn, and how to prompt."""
+        """The tools and the prompt of this turn."""
         return self.binding.surface
 
     def dispatch(
@@ -132,7 +133,7 @@ class BoundTurn:
             calls: in the order the model emitted them; 1 to 64.
             context: what the sub-agents inherit.
             dispatch_id: idempotency key; empty: a new one. The same id with the same calls attaches to it.
-            timeout: until the outcomes must be there; None: `Limits.dispatch`.
+            timeout: the longest time until the outcomes are known; None: `ClientTimeouts.dispatch`.
 
         Raises:
             ValueError: no calls.
@@ -164,7 +165,7 @@ class BoundTurn:
         dispatch_id: str = "",
         timeout: timedelta | None = None,
     ) -> DispatchResult:
-        """Run the calls and return one outcome for each; as `dispatch`, for callers who want no events."""
+        """Run the calls and return one outcome for each; like `dispatch`, without events."""
         async with self.dispatch(calls, context, dispatch_id=dispatch_id, timeout=timeout) as stream:
             return await stream.result()
 
@@ -176,14 +177,14 @@ class BoundTurn:
         after_sequence: int = 0,
         timeout: timedelta | None = None,
     ) -> DispatchStream:
-        """Listen to a dispatch again, running or settled, e.g. after the process that started it went away.
+        """Listen again to a running or settled dispatch, e.g. after the process that started it has ended.
 
         Args:
-            dispatch_id: which.
-            calls: what it runs; not needed if this object started it. Without them nothing can be synthesised, and
-                an unreachable sidecar is an exception.
-            after_sequence: newest event already seen; 0: everything that is kept.
-            timeout: until the outcomes must be there; None: `Limits.dispatch`.
+            dispatch_id: the dispatch.
+            calls: its calls; not needed if this object started it. Without them there are no synthetic outcomes, and an
+                unreachable sidecar raises an exception.
+            after_sequence: number of the newest event that was already seen; 0: all events that the sidecar still has.
+            timeout: the longest time until the outcomes are known; None: `ClientTimeouts.dispatch`.
         """
         known = self._started.get(dispatch_id)
         assignment = DispatchCall(
@@ -202,7 +203,7 @@ class BoundTurn:
         return synthesised_result("", calls, self.surface, cause)
 
     async def cancel_call(self, dispatch_id: str, call_id: str, *, timeout: timedelta | None = None) -> bool:
-        """Cancel one call; its siblings go on. Returns False if it had settled before. Safe to repeat."""
+        """Cancel one call; the other calls continue. Returns False if it had settled before. Safe to repeat."""
         request = dispatch_pb2.CancelCallRequest(
             surface_token=self.binding.surface_token, dispatch_id=dispatch_id, call_id=call_id
         )
@@ -229,14 +230,14 @@ class BoundTurn:
         user_message: str = "",
         timeout: timedelta | None = None,
     ) -> TurnEnd:
-        """End the turn; do so for turns without a dispatch too. Safe to repeat with the same contents.
+        """End the turn. Call it for turns without a dispatch, too. Safe to repeat with the same contents.
 
         Args:
-            narration: the answer the user saw, without component JSON; at most 256 KiB.
-            integrations: verdicts; children that are not named are accepted if they answered.
-            declared_intent_count: intents the model declared in a response without sub-agent calls.
-            user_message: what the user said, for history; empty: the last dispatch's `task_prompt`.
-            timeout: None: `Limits.unary`.
+            narration: the answer that the user saw, without component JSON; at most 256 KiB.
+            integrations: verdicts about children. Children without a verdict are accepted if they answered.
+            declared_intent_count: number of intents that the model declared in a response without sub-agent calls.
+            user_message: the user's message, for the history; empty: the `task_prompt` of the last dispatch.
+            timeout: None: `ClientTimeouts.unary`.
 
         Source: PC2-FR-15.
         """

@@ -33,7 +33,7 @@ class RolloutsInMemory(msgspec.Struct):
         last_link: of the row with that number.
         audit, links: rows by number, in order.
         numbers: of transition events, by their id; an event is stored once, even if its row was removed.
-        effective: when transitions took effect, by their id.
+        noted_by: which replica noted first that a transition took effect, by the transition's id.
         shown: the last report of each replica.
         listeners: called after every change.
     """
@@ -45,7 +45,7 @@ class RolloutsInMemory(msgspec.Struct):
     audit: dict[int, AuditRow] = msgspec.field(default_factory=dict)
     links: dict[int, LinkedRow] = msgspec.field(default_factory=dict)
     numbers: dict[str, int] = msgspec.field(default_factory=dict)
-    effective: dict[str, datetime] = msgspec.field(default_factory=dict)
+    noted_by: dict[str, InstanceId] = msgspec.field(default_factory=dict)
     answers: dict[str, StoredAnswer] = msgspec.field(default_factory=dict)
     definitions: dict[Digest, KeptDefinition] = msgspec.field(default_factory=dict)
     flags: dict[str, StoredFlag] = msgspec.field(default_factory=dict)
@@ -93,11 +93,11 @@ class RolloutsInMemory(msgspec.Struct):
             self.version += 1
             self.tell()
 
-    def became_effective(self, event_id: str, at: datetime) -> bool:
-        """Record that a transition took effect; False if it is unknown or was recorded before."""
-        if event_id not in self.numbers or event_id in self.effective:
-            return False
-        self.effective[event_id] = at
+    def became_effective(self, event_id: str, at: datetime, instance: InstanceId) -> bool:
+        """Record that a transition took effect; return whether `instance` recorded it, now or before."""
+        if event_id not in self.numbers or event_id in self.noted_by:
+            return self.noted_by.get(event_id) == instance
+        self.noted_by[event_id] = instance
         row = self.audit.get(self.numbers[event_id])
         if row is not None:
             self.audit[row.number] = msgspec.structs.replace(row, effective_at=at)

@@ -79,9 +79,10 @@ class MemoryRollouts:
         return list(islice(fitting, query.limit))
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Record that transitions took effect; return those that had not been recorded before."""
+        """Record that transitions took effect; return those that this replica recorded, now or before."""
         contents = self._contents()
-        return [event_id for event_id in event_ids if contents.became_effective(event_id, at)]
+        unique = dict.fromkeys(event_ids)
+        return [event_id for event_id in unique if contents.became_effective(event_id, at, self._instance)]
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:
         """Return audit rows that not every sink has received, oldest first."""

@@ -95,8 +95,8 @@ class TabledRollouts(AuditReads):
         return await self._read(reading.audit(query, self._time))
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Record that transitions took effect; return those that had not been recorded before."""
-        return await self._confirmed(partial(writing.became_effective, event_ids, at, self._next_id()))
+        """Record that transitions took effect; return those that this replica recorded, now or before."""
+        return await self._confirmed(partial(writing.became_effective, event_ids, at, self._instance))
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:
         """Return audit rows that not every sink has received, oldest first."""

@@ -91,15 +91,15 @@ def keep_definition(definition: KeptDefinition) -> Steps[None]:
 
 
 def became_effective(event_ids: Sequence[str], at: datetime, noted_by: str) -> Steps[Sequence[str]]:
-    """Record that transitions took effect, unless another call has recorded it.
+    """Record that transitions took effect, unless another replica has recorded it.
 
     Args:
         event_ids: the ids of the transitions' audit events.
         at: when they took effect.
-        noted_by: an id of this call, the same for its repetitions.
+        noted_by: the replica.
 
     Returns:
-        the ids that this call, or an earlier attempt of it, has recorded.
+        the ids that this replica has recorded, now or in an earlier call.
     """
     ours = set()
     # All replicas lock the rows in the same order. Otherwise two of them could wait for each other.

@@ -1,4 +1,7 @@
-"""The board: all slots and their rollouts, the page of one slot, who is served what, and a preview of a ramp."""
+"""The pages of the console about rollouts: the board with all slots, and one slot with its definitions and audit.
+
+The page of a slot also explains what a user is served, and previews a ramp.
+"""
 
 import asyncio
 from typing import Any, Final
@@ -25,14 +28,14 @@ async def board(visit: Visit) -> Response:
 
 
 async def slot(visit: Visit) -> Response:
-    """Return the page of one slot."""
+    """Return the page of one slot. Raises `CannotOperate`: there is no such slot."""
     name = visit.request.path_params["slot"]
     rollouts, history = await asyncio.gather(known_rollouts(visit), _history(visit, name))
     found = rollouts.slot(name)
-    # While the store is away, no slot is known; the page then shows the problem, and not "there is no slot".
+    # While the store is unavailable, no slot is known; the page then shows the problem, and not "there is no slot".
     if found is None and rollouts.problem is None:
         raise CannotOperate(f"there is no slot {name[:60]}", OperatorExit.REFUSED)
-    explained, preview, wrong = await _answers(visit, name)
+    explained, preview, wrong = await _explanation_and_preview(visit, name)
     return visit.render(
         "slot.html",
         name=name,
@@ -51,15 +54,15 @@ async def slot(visit: Visit) -> Response:
 
 
 async def _history(visit: Visit, name: str) -> list[Any] | None:
-    """Return the newest rows of the audit, newest first; None while the store does not answer."""
+    """Return the newest rows of the audit, newest first; None: it cannot be read."""
     try:
         return (await visit.sidecars.audit(visit.token, slot=name))[: -HISTORY - 1 : -1]
-    except CannotOperate:
+    except CannotOperate:  # the rest of the page is useful without the audit
         return None
 
 
-async def _answers(visit: Visit, name: str) -> tuple[Any, Any, str]:
-    """Return the answers to the questions in the URL (explain, preview), and the problem of one of them, if any."""
+async def _explanation_and_preview(visit: Visit, name: str) -> tuple[Any, Any, str]:
+    """Return what the two forms of the page asked for (None: not asked), and the problem of one of them, if any."""
     explained = preview = None
     try:
         if visit.query("explain"):
@@ -74,9 +77,7 @@ async def _answers(visit: Visit, name: str) -> tuple[Any, Any, str]:
             points = basis_points(visit.query("ramp"))
             asked = reading_pb2.PreviewRampRequest(slot=name, digest=visit.query("digest"), ramp_basis_points=points)
             preview = await visit.sidecars.ask(visit.token, "PreviewRamp", asked, name)
-    # The first answer is kept: a mistake in the second form must not empty the first.
-    except ValueError as problem:
-        return explained, preview, str(problem)
-    except CannotOperate as problem:
+    # With an explanation that was read before: a mistake in the second form must not empty the first.
+    except (ValueError, CannotOperate) as problem:
         return explained, preview, str(problem)
     return explained, preview, ""

@@ -1,4 +1,8 @@
-"""Charts as SVG, drawn here, so that a page needs no library and no inline style."""
+"""Computes the SVG charts of the page "Now": the calls of a slot over the last 15 minutes.
+
+Drawn here and not in the browser, so that the page needs no library and no inline style, which its security policy
+forbids.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +13,9 @@ from sidecar.cli.console.words import line
 
 WIDTH: Final = 300
 HEIGHT: Final = 48
+"""Of the chart, in units of its SVG coordinates."""
 ROOM: Final = HEIGHT - 4
+"""The height for values: 2 units above and below stay free for the width of the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +23,9 @@ class Chart:
     """Calls per second over the last quarter of an hour.
 
     Attributes:
-        offered, failed: points of a polyline.
-        steps: where rollout steps were taken, and what they were.
-        most: calls per second at the top.
+        offered, failed: points of a polyline, as SVG text, for all calls and for those that failed.
+        steps: x coordinate and description of each rollout step in this time.
+        most: calls per second at the top edge.
     """
 
     offered: str
@@ -38,6 +44,7 @@ def chart_of(series: Sequence[tuple[float, float, float]], steps: Sequence[tuple
     marks = [(_x(ago), line(row)) for ago, row in steps if 0 <= ago <= KEPT]
     if not series:
         return None
+    # Not 0, because values are divided by it; a slot without calls is a line at the bottom.
     most = max(1e-9, *(offered for _, offered, _ in series))
     offered = " ".join(f"{_x(ago):.1f},{_y(value, most):.1f}" for ago, value, _ in series)
     failed = " ".join(f"{_x(ago):.1f},{_y(value, most):.1f}" for ago, _, value in series)

@@ -24,6 +24,8 @@ HEADERS: Final = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
+"""Headers of every answer: a browser guesses no type, shows the console in no frame, sends its URL nowhere, shares no
+process or resource with other sites, allows no devices, and stores no page."""
 SECURE: Final = {"strict-transport-security": "max-age=31536000"}
 """Over HTTPS only: a browser remembers this header for a year, and would refuse a console on plain loopback HTTP."""
 
@@ -45,7 +47,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        # The start and the end of the server arrive here, too.
+        # ASGI sends the start and the end of the server to the same function; they have no headers to check.
         if scope["type"] != "http":
             await self._inner(scope, receive, send)
             return
@@ -62,7 +64,7 @@ class Guard:
             await answer(scope, receive, with_headers)
             return
         declared = headers.get("content-length", "0")
-        # Without a declared length, the size would be known only after the body was read.
+        # A chunked body is refused, too: its size would be known only after it was read.
         if "transfer-encoding" in headers or not declared.isdigit() or int(declared) > MOST_BYTES:
             answer = PlainTextResponse(f"Send at most {MOST_BYTES} bytes, with their length.\n", 413)
             await answer(scope, receive, with_headers)

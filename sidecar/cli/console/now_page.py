@@ -19,7 +19,7 @@ from subagents.lifecycle.v1 import reading_pb2
 
 STEPS_SHOWN: Final = 8
 SKEWED: Final = timedelta(seconds=5)
-"""The smallest difference of clocks that is shown. An answer takes less, so a clock must be wrong."""
+"""The smallest difference of clocks that is shown. It is more than an answer takes (`GLANCE`), so a clock is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class SlotRow:
     Attributes:
         slot: its rollout; None: the store does not answer, or the slot has none.
         active: the definition that serves it; None: there is none, or it is not known.
+        rates: calls of the last minute.
         in_flight: calls that run now, over all sidecars.
         breakers: runners, over all sidecars, whose circuit breaker is not closed.
     """
@@ -69,15 +70,19 @@ async def now(visit: Visit) -> Response:
     _raise_if_signed_out(statuses)
     for reply in traffics:
         if reply.answer is not None:
-            # Every visit adds a reading; the rates of all browsers are computed from the same ones.
+            # Every visit adds a reading, and all browsers see rates from the same readings: rates need earlier ones.
             visit.console.samples.add(reply.target, reply.answer)
-    places = [Place(each, told.answer, _skew(told.answer)) for each, told in zip(statuses, traffics, strict=True)]
+    # Both lists are in the order of the targets.
+    places = [
+        Place(status, traffic.answer, _skew(traffic.answer)) for status, traffic in zip(statuses, traffics, strict=True)
+    ]
     rows = _rows(visit, places, rollouts.slots)
     newest = visit.console.tail.newest(STEPS_SHOWN)
     return visit.render("now.html", places=places, rows=rows, rollouts=rollouts, replicas=replicas, steps=newest)
 
 
 def _skew(traffic: Any) -> str:
+    """Return how far the clock of a sidecar differs from that of the console, in words; empty: less than `SKEWED`."""
     if traffic is None:
         return ""
     ahead = utc(traffic.read_at) - datetime.now(UTC)
@@ -88,6 +93,7 @@ def _skew(traffic: Any) -> str:
 
 
 def _raise_if_signed_out(replies: list[Reply]) -> None:
+    """Raise the refusal of the role token, so that the operator signs in again, if every sidecar refuses."""
     problems = [reply.problem for reply in replies if reply.problem is not None]
     # Only if all refuse: a single sidecar may have other keys, and the others still show the page.
     if len(problems) == len(replies) and problems[0].reason:
@@ -95,7 +101,7 @@ def _raise_if_signed_out(replies: list[Reply]) -> None:
 
 
 async def _replicas(visit: Visit) -> Any:
-    """Return the replicas and take the newest audit rows in; None while the store is away."""
+    """Return the replicas, and add the newest audit rows to the tail; None: the store is unavailable."""
     tail = visit.console.tail
     try:
         # Only rows that no visit has read yet; the audit may be long.
@@ -108,6 +114,13 @@ async def _replicas(visit: Visit) -> Any:
 
 
 def _rows(visit: Visit, places: list[Place], slots: list[Any]) -> list[SlotRow]:
+    """Return a row for each slot that is in a rollout, or has or had calls within the window, by name.
+
+    Args:
+        visit: the request.
+        places: the sidecars with their present calls.
+        slots: the rollouts; empty: they are not known.
+    """
     answers = [place.traffic for place in places if place.traffic is not None]
     rates = visit.console.samples.rates()
     rows = {each.slot: SlotRow(each.slot, each, _active(each)) for each in slots}

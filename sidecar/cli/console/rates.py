@@ -1,6 +1,6 @@
-"""Computes rates of calls from the counters of the sidecars, by comparing readings of different times.
+"""Computes the rates on the page "Now" from the counters of the sidecars, by comparing readings of different times.
 
-The console has no database. It keeps the readings of the last quarter of an hour in memory.
+The console has no database. It keeps the readings of the last quarter of an hour in memory, and the newest audit rows.
 """
 
 import time
@@ -18,7 +18,7 @@ KEPT: Final = 900.0
 WINDOW: Final = 60.0
 """Seconds over which a rate is computed."""
 CLOSEST: Final = 1.0
-"""The least seconds between two readings of one sidecar, however many pages are open."""
+"""The least seconds between two readings of one sidecar that are kept."""
 ROWS: Final = 500
 """The most audit rows in memory."""
 P99: Final = 0.99
@@ -36,7 +36,7 @@ class Sample:
         at: seconds of the monotonic clock of the console.
         instance: changes with each start of the sidecar.
         calls: number of calls since that start.
-        durations: histogram of the durations of calls, by slot.
+        durations: histogram of the durations of calls, by slot: the number of calls in each bucket.
     """
 
     at: float
@@ -50,6 +50,7 @@ class Tally:
     """Calls of a slot, or of one definition in it, within the window.
 
     Attributes:
+        served: calls that ran and did not fail, also degraded and suspended ones.
         refused: calls that were not run.
         reasons: number of calls by the reason why they did not fully succeed.
     """
@@ -84,7 +85,7 @@ class SlotRates:
         seconds: length of the window; 0: there is only one reading yet.
         whole: all calls.
         arms: calls by definition and arm of the experiment.
-        durations: histogram of their durations.
+        durations: histogram of their durations: the number of calls in each bucket.
         p99: the duration in seconds that 99 % of the calls stay below; None: no call ran.
         series: points of the chart, oldest first: seconds before now, calls per second, failed calls per second.
     """
@@ -102,7 +103,7 @@ class SlotRates:
 
 
 SILENT: Final = 15.0
-"""Seconds after its newest reading after which a sidecar no longer counts: its last rates would stay for ever."""
+"""A sidecar whose newest reading is older, in seconds, no longer counts: its last rates would stay for ever."""
 
 
 class Samples:
@@ -119,7 +120,7 @@ class Samples:
         # Counters begin at 0 again, so a comparison with older readings would give negative rates.
         if kept and kept[-1].instance != traffic.instance_id:
             kept.clear()
-        # Two pages that are open at the same time would fill the memory with equal readings.
+        # Many open pages would otherwise fill the memory with nearly equal readings.
         if kept and now - kept[-1].at < CLOSEST:
             return
         calls = {(c.sub_agent_id, c.definition_id, c.arm, c.outcome, c.reason): c.count for c in traffic.calls}
@@ -140,6 +141,7 @@ class Samples:
             first = next(each for each in kept if newest.at - each.at <= WINDOW)
             for key, count in newest.calls.items():
                 slot = slots.setdefault(key[0], SlotRates())
+                # The longest window: the sum over sidecars is divided by it, so a younger one lowers the rate a little.
                 slot.seconds = max(slot.seconds, newest.at - first.at)
                 # A key that the first reading lacks began at 0 in between.
                 more = count - first.calls.get(key, 0)
@@ -155,7 +157,10 @@ class Samples:
         return slots
 
     def _series(self, slot: str) -> list[tuple[float, float, float]]:
-        """Return the points of a slot's chart in steps of five seconds; of several sidecars the highest rate counts."""
+        """Return the points of a slot's chart, as `SlotRates.series`, in steps of five seconds.
+
+        If several sidecars have a point in the same step, the highest rate counts.
+        """
         now, points = self._monotonic(), dict[int, tuple[float, float]]()
         for kept in self._kept.values():
             for before, after in zip(kept, list(kept)[1:], strict=False):
@@ -167,19 +172,25 @@ class Samples:
                         failed += more if key[3] == outcome_pb2.OUTCOME_FAILED else 0
                 place = int((now - after.at) / 5)
                 known = points.get(place, (0.0, 0.0))
-                # Not the sum: readings of two sidecars may fall into different steps, and a sum would jump up and down.
+                # Not the sum: a sidecar may have no reading in a step and two in the next, so a sum would jump.
                 points[place] = (max(known[0], offered / took), max(known[1], failed / took))
         return [(place * 5.0, *points[place]) for place in sorted(points, reverse=True)]
 
 
 def quantile(counts: Sequence[int], bounds: Sequence[float], share: float = P99) -> float | None:
-    """Return a quantile of a histogram, by linear interpolation in its bucket; None: the histogram is empty."""
+    """Return a quantile of a histogram, by linear interpolation in its bucket; None: the histogram is empty.
+
+    Args:
+        counts: values in each bucket; the last bucket has no upper bound.
+        bounds: upper bounds of all buckets but the last, ascending.
+        share: of the values that are below the quantile.
+    """
     rising = list(accumulate(counts))
     if not rising or not rising[-1]:
         return None
     wanted = share * rising[-1]
     place = bisect_left(rising, wanted)
-    # In the last bucket, which has no upper bound: the quantile is at least its lower bound.
+    # In the last bucket the quantile is only known to be at least the lower bound.
     if place >= len(bounds):
         return bounds[-1]
     low, below = (bounds[place - 1], rising[place - 1]) if place else (0.0, 0)
@@ -213,6 +224,7 @@ class AuditTail:
 
 
 def _more(after: Sequence[int], before: Sequence[int]) -> tuple[int, ...]:
+    """Return the difference of two histograms of the same buckets; an empty one counts as all zeros."""
     return tuple(one - other for one, other in zip(after, before or [0] * len(after), strict=True))
 
 

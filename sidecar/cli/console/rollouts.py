@@ -1,4 +1,7 @@
-"""Rollouts for pages: as they are on record or, while the store is away, as the binds of a sidecar show them."""
+"""Reads the rollouts for the pages of the console.
+
+While the store is unavailable, the rollouts are those that a sidecar uses for its binds.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,16 +14,16 @@ from sidecar.cli.subagent.output.decommission_tables import status_lines
 from subagents.lifecycle.v1 import reading_pb2
 
 AWAY: Final = frozenset({"STORE_UNAVAILABLE", ""})
-"""Reasons for which a page is shown without rollouts: the store is away before anything was read, or the sidecar is."""
+"""Reasons for which a page is shown without rollouts: none was read before an outage, or no sidecar answers (empty)."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownRollouts:
-    """What is known of the rollouts.
+    """What is known of the rollouts: either an answer or a problem.
 
     Attributes:
-        answer: None: nothing.
-        problem: why nothing is known.
+        answer: the `ListRolloutsResponse`; None: no rollout is known.
+        problem: why no rollout is known.
     """
 
     answer: Any = None
@@ -37,7 +40,7 @@ class KnownRollouts:
 
 
 async def known_rollouts(visit: Visit) -> KnownRollouts:
-    """Read the rollouts. Raises `CannotOperate` unless the reason is that they are away."""
+    """Read the rollouts. Raises `CannotOperate` for every reason that is not in `AWAY`."""
     request = reading_pb2.ListRolloutsRequest(or_replica_view=True)
     try:
         return KnownRollouts(await visit.sidecars.ask_all(visit.token, "ListRollouts", request, "slots"))
@@ -48,7 +51,7 @@ async def known_rollouts(visit: Visit) -> KnownRollouts:
 
 
 async def cleanups(visit: Visit, definitions: Iterable[Any]) -> Mapping[str, list[tuple[str, str]]]:
-    """Return the progress of decommissions by digest: lines of the command line, with the style of each."""
+    """Return the progress of each decommission by the digest of its definition, as lines with a style each."""
     leaving = {each.digest for each in definitions if each.HasField("decommission")}
     if not leaving:
         return {}
@@ -67,4 +70,5 @@ async def cleanups(visit: Visit, definitions: Iterable[Any]) -> Mapping[str, lis
 
 
 def _plain(line: TextLine) -> tuple[str, str]:
+    # A template gives one style to a whole line; the first that a part has is the one that matters.
     return "".join(part.text for part in line).strip(), next((part.style for part in line if part.style), "")

@@ -23,7 +23,7 @@ class Session:
 
     Attributes:
         token: the role token. It never appears in a page, a URL or the log.
-        subject, role: whom the token names, as a sidecar verified it.
+        subject, role: the operator and the role in the token, which a sidecar has verified.
         form_token: a random text in every form of this session, so that no other site can post a form.
         until: the end of the session, in seconds of the monotonic clock.
     """
@@ -36,7 +36,7 @@ class Session:
 
     def is_own_form(self, given: str) -> bool:
         """Return whether a form was made for this session."""
-        # In constant time, so that its duration tells nothing about the text.
+        # In constant time, so that the duration of the comparison tells nothing about the text.
         return hmac.compare_digest(self.form_token.encode(), given.encode())
 
 

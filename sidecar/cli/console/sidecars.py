@@ -1,4 +1,7 @@
-"""Calls the sidecars with the role token of the signed-in operator; each sidecar decides what the token permits."""
+"""Calls the sidecars for the pages of the console, with the role token of the signed-in operator.
+
+The console itself permits and forbids nothing: each sidecar decides what the token permits.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -47,6 +50,7 @@ class SidecarConnection:
     def __init__(self, target: str, tls: Path | None) -> None:
         check_target(target, tls)
         self.target = target
+        # A Unix socket needs no certificate: its directory decides who connects.
         self._tls = None if target.startswith("unix:") else tls
         if self._tls is not None:
             channel_credentials(self._tls)  # only checked: a folder without certificates must prevent the start
@@ -105,7 +109,10 @@ class SidecarConnection:
             stream.cancel()
 
     def _method(self, name: str) -> Any:
-        """Return a method of any of the services. The channel is created on first use, in the loop that will use it."""
+        """Return the stub of an RPC, by its name in any of the three services.
+
+        The channel is created on first use, because it belongs to the event loop that runs then.
+        """
         if self._opened is None:
             if self._tls is None:
                 channel = grpc.aio.insecure_channel(self.target, NO_PROXY)
@@ -146,23 +153,25 @@ class Sidecars:
                         yield message
                 return
             except CannotOperate as problem:
-                # A refusal is an answer; only a sidecar that cannot be reached is replaced by the next one.
+                # A refusal is an answer; only a sidecar that cannot be reached is replaced by the next one. After a
+                # break in the middle it begins again: the page only needs to know that something has happened.
                 if problem.reason or not problem.uncertain or number == len(self.all):
                     raise
 
-    async def _first(self, asked: Callable[[SidecarConnection], Awaitable[Any]]) -> Any:
+    async def _first(self, ask: Callable[[SidecarConnection], Awaitable[Any]]) -> Any:
         """Return the answer of the first sidecar that can be reached.
 
         A step of a rollout may thus be sent twice; its request id makes sure that it is taken once.
         """
         for sidecar in self.all[:-1]:
             try:
-                return await asked(sidecar)
+                return await ask(sidecar)
             except CannotOperate as problem:
+                # A reason means that a sidecar answered and refused.
                 if problem.reason or not problem.uncertain:
                     raise
         # The last one outside the loop: its problem is raised, whatever it is.
-        return await asked(self.all[-1])
+        return await ask(self.all[-1])
 
     async def ask_each(self, token: str, method: str, request: Message, seconds: float = GLANCE) -> list[Reply]:
         """Ask all sidecars at the same time; return the answers in the order of the sidecars."""

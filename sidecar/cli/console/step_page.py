@@ -17,16 +17,17 @@ from sidecar.cli.subagent.steps import TAKEN_WITHOUT_READ, UNGATED, Verb
 from subagents.lifecycle.v1 import lifecycle_pb2
 
 CHECK: Final = "check"
+"""The value of the button that only checks the step (a dry run)."""
 
 
 async def form(visit: Visit) -> Response:
-    """Return the form of a step."""
+    """Return the form of the step that the URL names (GET)."""
     form = StepForm(visit.query("step"), visit.query("definition"), visit.query("digest"), visit.query("percent"))
     return await _shown(visit, form)
 
 
 async def post(visit: Visit) -> Response:
-    """Check a step, or take it."""
+    """Check or take the step of a posted form; return its result, or the form with what is wrong."""
     form = StepForm("", "", "")
     for name in FIELDS:
         setattr(form, name, visit.fields.get(name, "").strip())
@@ -42,7 +43,7 @@ async def post(visit: Visit) -> Response:
             await _kill(visit, form, check=check)
         else:
             await _take(visit, form, check=check)
-    except ValueError as problem:
+    except ValueError as problem:  # a field is missing or malformed
         form.wrong = str(problem)
     except CannotOperate as problem:
         form.wrong = str(problem)
@@ -57,13 +58,16 @@ async def post(visit: Visit) -> Response:
 
 
 async def _shown(visit: Visit, form: StepForm) -> Response:
+    """Return the page with the form, and with the plan of the step if the form says enough."""
     name = visit.request.path_params["slot"]
     if form.step not in STEPS:
         raise _wrong(f"there is no step {form.step[:20]}")
+    # After a refusal `post` has cleared the revision: the plan is made anew from the rollout as it is now.
     if not form.verbs or not form.revision:
         try:
             form.verbs = await _verbs(visit, form)
         except ValueError as problem:
+            # A new form is still empty, which is no mistake of the operator; only a preset percentage may be one.
             form.wrong = form.wrong or ("" if not form.percent else str(problem))
     leaving = await cleanups(visit, [form.definition] if form.step in CLEANUP else [])
     return visit.render(
@@ -80,9 +84,14 @@ async def _shown(visit: Visit, form: StepForm) -> Response:
 
 
 async def _verbs(visit: Visit, form: StepForm) -> list[Verb]:
-    """Return what the step is, in the words of the command line; and note the revision it is about."""
-    if unread := unread_plan(form, len(visit.sidecars.all)):
-        return unread
+    """Return the requests that make up the step, with their plan in words; set revision and definition of the form.
+
+    Raises:
+        ValueError: the form does not say enough.
+        CannotOperate: the rollout cannot be read, or no longer has the definition.
+    """
+    if without_read := unread_plan(form, len(visit.sidecars.all)):
+        return without_read
     rollouts = await known_rollouts(visit)
     if rollouts.problem is not None:
         raise rollouts.problem
@@ -97,6 +106,7 @@ async def _verbs(visit: Visit, form: StepForm) -> list[Verb]:
 
 
 def _header(form: StepForm, name: str, request_id: str, revision: int | None, *, check: bool) -> Any:
+    """Return the part that every request of a step has. `name`: the slot; `revision`: None: not compared."""
     return lifecycle_pb2.StepHeader(
         definition_id=form.definition_id,
         slot=name,
@@ -123,7 +133,8 @@ async def _take(visit: Visit, form: StepForm, *, check: bool) -> None:
         form.lines += result_lines(result, verb.method, dry_run=check)
         # The next request is checked against the slot as this one left it.
         revision = result.revision
-        # The flag is in a system that the sidecar cannot write; an operator must change it there first.
+        # Nothing changed, and an edit is named: the sidecar cannot write to the flag backend, so an operator must
+        # switch the flag there first.
         if not check and result.edits and not result.changed and not result.reached:
             raise _wrong("Not taken: make the edit, then take the step again.")
     form.done = not check

@@ -1,4 +1,4 @@
-"""The steps that the board offers for a definition, and the plan of each from what its form says."""
+"""Decides which steps the console offers for a definition, and turns a form into the requests of its step."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,17 +33,18 @@ from subagents.lifecycle.v1 import reading_pb2
 KILL: Final = "kill"
 KILL_FLAG_OFF: Final = "kill-flag-off"
 KILL_FLAG, COHORT_FLAG = range(2)
-"""Where a definition lists its two flags."""
+"""The positions of the two flags in `DefinitionStatus.flags`."""
 ON: Final = reading_pb2.FLAG_VALUE_ON
 OFF: Final = reading_pb2.FLAG_VALUE_OFF
 MATTERS: Final = ("evals", "tools")
+"""What a decommission decides on: whether the definition's evaluations and tools are retained."""
 EARLY: Final = frozenset({reading_pb2.LIFECYCLE_STATE_DEV, reading_pb2.LIFECYCLE_STATE_TEST})
 PROMOTED: Final = reading_pb2.LIFECYCLE_STATE_PROMOTE
 KILLABLE: Final = frozenset({PROMOTED, reading_pb2.LIFECYCLE_STATE_TEST})
 
 
 def _value(each: Any, flag: int) -> int:
-    """Return what the sidecar knows of the kill flag or the cohort flag."""
+    """Return the value of a flag (`KILL_FLAG` or `COHORT_FLAG`) as the sidecar read it last."""
     return int(each.flags[flag].value) if len(each.flags) > flag else reading_pb2.FLAG_VALUE_UNSPECIFIED
 
 
@@ -72,7 +73,9 @@ class Step:
     """One kind of step.
 
     Attributes:
-        may: returns whether to offer it for a slot and one of its definitions. The sidecar has the final decision.
+        label: the text of its button.
+        may: returns whether to offer it for a slot and one of its definitions. The sidecar decides again when the step
+            is taken.
     """
 
     label: str
@@ -106,7 +109,7 @@ STEPS: Final[Mapping[str, Step]] = {
 CLEANUP: Final = frozenset({"complete-cleanup", "decide-cleanup", "undo-decommission"})
 """Steps of a decommission that has begun."""
 PERMANENT: Final = frozenset({KILL, KILL_FLAG_OFF, "roll-back", "ramp-down", "retire-flags", "begin-decommission"})
-"""Steps that take away for good, or from every user at once; their buttons look dangerous."""
+"""Steps that cannot be undone, or that take a definition from all users at once; their buttons look dangerous."""
 
 
 def possible(slot: Any, each: Any) -> list[str]:
@@ -115,9 +118,17 @@ def possible(slot: Any, each: Any) -> list[str]:
 
 
 def unread_plan(form: StepForm, sidecars: int) -> list[Verb]:
-    """Return the plan of a step that reads nothing, because a store that is away must not delay it; or nothing.
+    """Return the requests of a stop; empty if the step is none.
 
-    Raises `ValueError`: the form does not say enough.
+    A stop (a kill, a pause or a ramp-down) does not read the rollout, because a store that is unavailable must not
+    delay it.
+
+    Args:
+        form: the form of the step.
+        sidecars: the number of sidecars that a kill is sent to.
+
+    Raises:
+        ValueError: the form does not say enough.
     """
     if form.step == KILL:
         return [Verb("Kill", "kill; needs no gate and no store", danger=kill_danger(form.definition_id, sidecars))]
@@ -133,7 +144,10 @@ def unread_plan(form: StepForm, sidecars: int) -> list[Verb]:
 
 
 def plan(target: StepTarget, form: StepForm, now: datetime) -> list[Verb]:
-    """Return what a step is, in the words of the command line. Raises `ValueError`: the form does not say enough."""
+    """Return the requests of a step that reads the rollout, with the plans that the command line prints for them.
+
+    Raises `ValueError`: the form does not say enough.
+    """
     name = form.definition_id
     plans: Mapping[str, Callable[[], list[Verb]]] = {
         "promote": lambda: promotion(target),

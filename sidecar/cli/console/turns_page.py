@@ -1,4 +1,4 @@
-"""The pages about turns: a search (e.g. failed turns and their reasons), and what happened in one turn."""
+"""The pages of the console about turns: a search (e.g. for failed turns), and what happened in one turn."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -17,8 +17,10 @@ from subagents.history.v1 import record_pb2
 from subagents_errors import CallFailure
 
 PAGE: Final = 50
+"""The most turns on a page of the search."""
 CHANGED: Final = "data: changed\n\n"
 LAST: Final = "event: last\ndata: changed\n\n"
+"""Server-sent events: the page reads the turn again at each of them, and closes the stream at the last one."""
 LAST_PART: Final = 286
 """The HTTP status that makes htmx, the library of the page, stop polling."""
 TEXTS: Final = {
@@ -32,7 +34,6 @@ TEXTS: Final = {
 OUTCOMES: Final = tuple(name.removeprefix("OUTCOME_").lower() for name in outcome_pb2.Outcome.keys()[1:])
 STATES: Final = tuple(name.removeprefix("TURN_STATE_").lower() for name in record_pb2.TurnState.keys()[1:])
 REASONS: Final = tuple(map(str, CallFailure))
-
 CHOICES: Final = {"outcomes": OUTCOMES, "states": STATES, "reasons": REASONS}
 
 
@@ -64,7 +65,7 @@ async def turn(visit: Visit) -> Response:
 
 
 async def changes(visit: Visit) -> Response:
-    """Return a stream of server-sent events: one whenever something happens in a turn."""
+    """Return a stream of server-sent events: one whenever something happens in the turn."""
     return StreamingResponse(_changes(visit), media_type="text/event-stream")
 
 
@@ -84,6 +85,7 @@ async def _changes(visit: Visit) -> AsyncGenerator[str, None]:
 
 
 def _request(visit: Visit) -> pb.ListTurnsRequest:
+    """Return the request for the search in the URL. Raises `ValueError`: a reason or a time is invalid."""
     request = pb.ListTurnsRequest(page_size=PAGE)
     for name, of_request in TEXTS.items():
         setattr(request, of_request, visit.query(name))

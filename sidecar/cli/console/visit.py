@@ -24,7 +24,8 @@ class Console:
 
     Attributes:
         secure: whether the console is served over HTTPS.
-        samples, tail: earlier readings of counters and of the audit.
+        samples: readings of the sidecars' counters, from which rates are computed.
+        tail: the newest rows of the audit.
     """
 
     sidecars: Sidecars
@@ -36,8 +37,8 @@ class Console:
     def __post_init__(self) -> None:
         """Prepare the templates."""
         loader = FileSystemLoader(FOLDER / "templates")
-        # Escaping is on for every template, and a missing value is an error: pages show texts of users and of
-        # sub-agents.
+        # Escaping is on for every template, because pages show texts of users and of sub-agents. A missing value is an
+        # error and not an empty text: on these pages, operators decide about rollouts.
         self._templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
         self._templates.filters.update(FILTERS)
 
@@ -49,7 +50,11 @@ class Console:
         return "__Host-console" if self.secure else "console"
 
     def render(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-        """Return a page."""
+        """Return a page.
+
+        Templates use `session` (None: not signed in), `here` (the selected entry of the menu) and `whole` (with header
+        and menu), so they have defaults for pages without a `Visit`.
+        """
         given = {"session": None, "here": "", "whole": True} | values
         return HTMLResponse(self._templates.get_template(template).render(given), status)
 

@@ -1,4 +1,7 @@
-"""Lays out one turn as a waterfall diagram: a bar for each child (execution of a call) on a common time axis."""
+"""Lays out one turn as a waterfall diagram for `turns_page`: a bar for each child on a common time axis.
+
+A child is the execution of one call. `Any` in the signatures is a message of `record.proto`.
+"""
 
 import json
 from collections.abc import Iterator
@@ -15,6 +18,7 @@ from subagents.errors.v1 import error_reason_pb2
 from subagents.history.v1 import record_pb2
 
 WHOLE: Final = 100.0
+"""The length of the axis, in percent."""
 LEAST: Final = 0.5
 """The least width of a bar in percent of the axis: a child of a millisecond must stay visible."""
 LONGEST: Final = 4000
@@ -37,7 +41,8 @@ class Bar:
 
     Attributes:
         depth: 0 if the orchestrator called it, greater if another sub-agent called it.
-        begin, running, waiting: in percent of the axis: its begin, how long it ran, how long it waited for its parent.
+        begin, running, waiting: in percent of the axis: when it began, how long it ran, and how long its result then
+            waited until the parent decided about it.
         outcome: the outcome of its call; None: there is none yet.
         reason: why its call did not succeed; empty: it succeeded.
         contract: what it may do and for how long, as formatted JSON; empty if the record does not have it.
@@ -97,11 +102,13 @@ class _Axis:
     seconds: float
 
     def at(self, moment: datetime) -> float:
+        """Return the position of a time, from 0 to 100 percent; a time outside the axis is moved to its end."""
         share = (moment - self.begin).total_seconds() / self.seconds * WHOLE
         return round(min(max(share, 0.0), WHOLE), 2)
 
 
 def _bar(child: Any, depth: int, outcome: Any, axis: _Axis) -> Bar:
+    # Its work is over when its result waits for the parent, or has failed; it is closed when the parent has decided.
     worked = [utc(event.occurred_at) for event in child.events if event.name in {WAITING_FOR_MERGE, FAILED}]
     closed = [utc(event.occurred_at) for event in child.events if event.name == CLOSED]
     # A child that began just now is drawn inside the axis, too.
@@ -148,6 +155,7 @@ def _event(event: Any, axis: _Axis) -> Event:
 
 
 def _notes(child: Any, outcome: Any) -> Iterator[str]:
+    # The record's events are the only source of these numbers; a group is found by how the names of its events begin.
     if outcome is not None and outcome.attempts > 1:
         yield f"{outcome.attempts} attempts"
     for word, names in (("tool calls", ("tool", "effect", "data")), ("delegations", ("delegat",))):

@@ -1,4 +1,4 @@
-"""The web application of the console: sign-in, sign-out, and the routes of all pages."""
+"""The web application of the console: sign-in, sign-out, and the routes of all pages; `serving.py` serves it."""
 
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -24,13 +24,14 @@ SEE_OTHER: Final = 303
 MOST_FIELDS: Final = 50
 """The most fields of a form; a request with more is refused. The largest form has 15."""
 SAFE: Final = frozenset({"GET", "HEAD"})
-
-
+"""HTTP methods that change nothing, and so need no proof that the form is the console's own."""
 Page = Callable[[Visit], Awaitable[Response]]
+"""Returns a page for a signed-in operator; may raise `CannotOperate`."""
 
 
 def make_app(console: Console) -> Starlette:
     """Return the application."""
+    # For each path the page that GET returns, and the one that handles POST.
     pages: Mapping[str, tuple[Page, Page | None]] = {
         "/now": (now_page.now, None),
         "/board": (board_page.board, None),
@@ -134,12 +135,13 @@ def _guarded(console: Console, page: Page) -> Callable[[Request], Awaitable[Resp
         try:
             answer = await page(visit)
         except CannotOperate as problem:
-            # The token has expired or its key was removed: the session is of no more use.
+            # The token has expired or its key was removed, so the session can do nothing more.
             if problem.reason == TOKEN_PROBLEM:
                 console.sessions.end(key)
                 return _to_sign_in(request)
             # htmx replaces a part of a page only if the status is 200.
             answer = visit.render("problem.html", 200 if visit.is_part else 502, problem=problem)
+        # The session began with this request, from a bearer token.
         if key and request.cookies.get(console.cookie) != key:
             console.set_cookie(answer, console.cookie, key)
         return answer
@@ -148,7 +150,7 @@ def _guarded(console: Console, page: Page) -> Callable[[Request], Awaitable[Resp
 
 
 async def _session_of(console: Console, request: Request) -> tuple[str, Session | None]:
-    """Return the session of a request, and the value of its cookie.
+    """Return the value of the session's cookie, and the session; empty and None: the caller is not signed in.
 
     A proxy in front of the console may authenticate operators; it then sends their token as a bearer token with each
     request.
@@ -158,7 +160,7 @@ async def _session_of(console: Console, request: Request) -> tuple[str, Session 
     kind, _, bearer = request.headers.get("authorization", "").partition(" ")
     if kind.lower() != "bearer" or not bearer or (session is not None and session.token == bearer):
         return key, session
-    # The proxy has renewed the token, or another operator uses the browser: the old session must not serve on.
+    # The proxy has renewed the token, or another operator uses the browser: the old session must not be used again.
     console.sessions.end(key)
     try:
         return await begun(console, bearer)
@@ -167,6 +169,7 @@ async def _session_of(console: Console, request: Request) -> tuple[str, Session 
 
 
 def _to_sign_in(request: Request) -> Response:
+    """Return the answer that makes the browser show the sign-in page."""
     if request.headers.get("hx-request") == "true":
         # A redirect would be followed by htmx, and the sign-in page would appear inside the open page.
         return Response(status_code=204, headers={"HX-Redirect": "/sign-in"})

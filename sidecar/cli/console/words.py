@@ -1,4 +1,4 @@
-"""Template filters: write the values of sidecars' answers in the same words as the command line does."""
+"""The filters of the console's templates. They write the sidecars' answers in the same words as the command line."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
@@ -22,14 +22,14 @@ MANY: Final = 10.0
 
 
 def rate(per_second: float | None) -> str:
-    """Return a rate; None: it is not known yet."""
+    """Return a rate in calls per second as text; None: it is not known yet."""
     if per_second is None:
         return NOTHING
     return f"{per_second:.0f}" if per_second >= MANY else f"{per_second:.2f}".rstrip("0").rstrip(".") or "0"
 
 
 def seconds(value: float | None) -> str:
-    """Return a duration; None: there is none."""
+    """Return a duration in seconds as text, e.g. `1.5 s`; None: there is none."""
     return NOTHING if value is None else length(timedelta(seconds=value))
 
 

@@ -16,7 +16,7 @@ GRACE: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ChildOutput:
-    """A line of a child's output; `None` and an exit code if it has ended."""
+    """A line of a child's output. `line` None: the child has ended, with the exit code `code`."""
 
     child: "Child"
     line: str | None
@@ -30,7 +30,7 @@ class Child:
         name: shown before its lines.
         command: what to run.
         log: the file for its complete output.
-        said: the queue that receives its lines, and its end.
+        events: the queue that receives its lines and its end, as `ChildOutput`.
         guard: receives `+` with the process group when the process has started, and `-` when it has ended.
     """
 
@@ -40,7 +40,7 @@ class Child:
         command: Sequence[str],
         *,
         log: Path,
-        said: "SimpleQueue[object]",
+        events: "SimpleQueue[object]",
         guard: Callable[[str, int], None],
     ) -> None:
         self.name = name
@@ -58,9 +58,9 @@ class Child:
             # order.
             start_new_session=True,
         )
-        # At once: if this process is killed before it knows of the child, the child runs on.
+        # At once: if this process is killed before the guardian knows of the child, the child keeps running.
         guard("+", self._process.pid)
-        self._reader = threading.Thread(target=self._read, args=(said,), daemon=True)
+        self._reader = threading.Thread(target=self._read, args=(events,), daemon=True)
         self._reader.start()
 
     def stop(self) -> None:
@@ -73,13 +73,13 @@ class Child:
         """Kill the whole group immediately."""
         end({self._process.pid}, 0.0)
 
-    def _read(self, said: "SimpleQueue[object]") -> None:
+    def _read(self, events: "SimpleQueue[object]") -> None:
         with self.log.open("a", encoding="utf-8") as log:
             for line in self._process.stdout or ():
                 log.write(line)
                 log.flush()
-                said.put(ChildOutput(self, line.rstrip("\n")))
+                events.put(ChildOutput(self, line.rstrip("\n")))
         # After the output has ended, so that the last lines come before the end.
         code = self._process.wait()
         self._guard("-", self._process.pid)
-        said.put(ChildOutput(self, None, code))
+        events.put(ChildOutput(self, None, code))

@@ -1,6 +1,8 @@
-"""Ends process groups when its standard input ends, so that none outlives `sidecar dev`, even if that is killed.
+"""Ends the processes of `sidecar dev` when it ends, even if it is killed.
 
-A separate program that uses only the standard library. It reads lines `+GROUP` (guard it) and `-GROUP` (it has ended).
+`sidecar dev` starts it as a separate program and keeps its standard input open. It reads lines there: `+GROUP` (guard
+this process group) and `-GROUP` (it has ended). At the end of the input it ends the groups that are left. It uses only
+the standard library, so that it starts quickly.
 """
 
 import os

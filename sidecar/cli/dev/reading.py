@@ -7,14 +7,15 @@ from typing import Final
 PLACE: Final = re.compile(r'\s*(?:\|\s*)?File "(?P<file>[^"]+)", line (?P<line>\d+)')
 LOG_LINE: Final = re.compile(r"\d\d:\d\d:\d\d\.\d{3} (?P<level>[A-Z]+) +(?P<event>[\w.]+): (?P<text>.*)")
 LONGEST: Final = 400
+"""The most characters of a line that are shown."""
 QUIET: Final = ".key_made"
-"""End of the name of a warning that is meant for production."""
+"""End of the names of warnings that are not shown: they are meant for production, where a key should exist already."""
 NEWS: Final = ".changed"
 """End of the names of events of level INFO that are shown."""
 
 
 class Folded:
-    """Folds the tracebacks in the lines of one child.
+    """Folds each traceback in the lines of one child into one line: its error, and its last place in the folder.
 
     Args:
         folder: the folder whose last frame in a traceback is shown.

@@ -51,7 +51,8 @@ class DevSession:
         self._events: SimpleQueue[Any] = SimpleQueue()
         self._children: dict[str, Child] = {}
         self._folded: dict[str, Folded] = {}
-        self._asked = 0
+        self._signals = 0
+        # Lines to the guardian come from this thread and from the reader thread of each child.
         self._guard_lock = threading.Lock()
 
     def run(self, where: SidecarAddress) -> None:
@@ -66,7 +67,7 @@ class DevSession:
                 try:
                     event = self._events.get(timeout=INTERVAL)
                 except Empty:
-                    seen = self._applied(seen)
+                    seen = self._restart_changed(seen)
                     continue
                 if isinstance(event, Stop):
                     self._say("dev", "stopping")
@@ -93,6 +94,7 @@ class DevSession:
                         process.stdin.close()
 
     def _guard(self, sign: str, group: int) -> None:
+        """Tell the guardian that a process group has started (`+`) or ended (`-`)."""
         with self._guard_lock:
             if (pipe := self._guardian.stdin) is not None and not pipe.closed:
                 pipe.write(f"{sign}{group}\n")
@@ -100,16 +102,17 @@ class DevSession:
 
     def _listen_to_signals(self) -> None:
         def stop(_number: int, _frame: FrameType | None) -> None:
-            if self._asked:
+            if self._signals:
                 for child in self._children.values():
                     child.kill()
-            self._asked += 1
+            self._signals += 1
             self._events.put(Stop())
 
         for number in SIGNALS:  # for good: a second signal kills what is still ending
             signal.signal(number, stop)
 
     def _files(self) -> dict[Path, tuple[int, int]]:
+        """Return the files whose change matters, each with a mark that changes with its content."""
         found = [*Path().glob("*.py"), Path(SETTINGS), *self._config.rglob("*")]
         marks: dict[Path, tuple[int, int]] = {}
         for path in found:
@@ -122,11 +125,12 @@ class DevSession:
         return marks
 
     def _wanted(self, files: Mapping[Path, object]) -> dict[str, list[str]]:
+        """Return the command of each process by its name: the data service, the runner hosts, and last the sidecar."""
         scripts = [path for path in sorted(files) if path.name == "data_service.py" or path.name.endswith("_agent.py")]
         own = {path.stem: [*PYTHON, str(path)] for path in scripts if path.parent == Path()}
         return {**own, SIDECAR: [*PYTHON, "-m", "sidecar", "serve", "--config", SETTINGS]}
 
-    def _applied(self, seen: dict[Path, tuple[int, int]]) -> dict[Path, tuple[int, int]]:
+    def _restart_changed(self, seen: dict[Path, tuple[int, int]]) -> dict[Path, tuple[int, int]]:
         """Restart the processes that use changed files; return the files."""
         now = self._files()
         changed = {path for path in {*seen, *now} if seen.get(path) != now.get(path)}
@@ -135,22 +139,23 @@ class DevSession:
         wanted = self._wanted(now)
         scripts = {path for path in changed if path.parent == Path() and path.suffix == ".py"}
         names = {path.stem for path in scripts}
-        asking = self._consumer is not None and self._consumer in scripts
+        consumer_changed = self._consumer is not None and self._consumer in scripts
         # A script that no process is named for is imported by others; which ones is unknown, so all are restarted.
         library = names - set(wanted) - set(self._children) - {self._consumer.stem if self._consumer else "", "ask"}
         concerned = (set(wanted) - {SIDECAR}) if library else names & {*wanted, *self._children}
+        # A sidecar that ended because of a wrong definition starts again once a definition changes.
         if Path(SETTINGS) in changed or (self._ended(SIDECAR) and changed - scripts):
             concerned.add(SIDECAR)
         what = ", ".join(sorted(str(path) for path in changed if path.is_file() or path not in now)) or "files"
-        said = f"; restarting: {', '.join(sorted(concerned))}" if concerned else ""
-        self._say("dev", f"changed: {what}{said}")
+        restarting = f"; restarting: {', '.join(sorted(concerned))}" if concerned else ""
+        self._say("dev", f"changed: {what}{restarting}")
         for name in sorted(concerned):
             if name in self._children:
                 self._children.pop(name).stop()
             if name in wanted:
                 self._start(name, wanted[name])
-        if asking:
-            self._ask()
+        if consumer_changed:
+            self._run_consumer()
         return now
 
     def _ended(self, name: str) -> bool:
@@ -159,9 +164,9 @@ class DevSession:
     def _start(self, name: str, command: list[str]) -> None:
         self._folded[name] = Folded(self._folder)
         log = LOGS / f"{name}.log"
-        self._children[name] = Child(name, command, log=log, said=self._events, guard=self._guard)
+        self._children[name] = Child(name, command, log=log, events=self._events, guard=self._guard)
 
-    def _ask(self) -> None:
+    def _run_consumer(self) -> None:
         if self._consumer is not None:
             name = self._consumer.stem
             if name in self._children:
@@ -172,8 +177,9 @@ class DevSession:
         match event:
             case Answers():
                 self._say("dev", "the sidecar answers; Ctrl-C ends everything")
+                # Only at the first answer: after a restart of the sidecar, the consumer still runs or has run.
                 if self._consumer is not None and self._consumer.stem not in self._folded:
-                    self._ask()
+                    self._run_consumer()
             case TurnEnded(lines):
                 self._screen.show([[], *lines, []])
             case ChildOutput(child, None, code):
@@ -187,6 +193,8 @@ class DevSession:
                 raise AssertionError(event)
 
     def _ending(self, child: Child, code: int) -> None:
+        """Report the end of a child, unless this session ended it."""
+        # A restarted process has another child under the same name.
         if self._children.get(child.name) is child:
             del self._children[child.name]
         is_consumer = self._consumer is not None and child.name == self._consumer.stem

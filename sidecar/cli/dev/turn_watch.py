@@ -36,7 +36,7 @@ class TurnWatch:
     Args:
         where: the sidecar.
         screen: the output that the timelines are drawn for.
-        found: receives `Answers` and `TurnEnded`.
+        found: the queue that receives `Answers` and `TurnEnded`.
     """
 
     def __init__(self, where: SidecarAddress, screen: Screen, found: "SimpleQueue[Any]") -> None:
@@ -63,9 +63,11 @@ class TurnWatch:
                 with RecordClient(self._where) as client:
                     self._follow(client)
             except RecordUnavailable:
-                continue  # it starts, stops, or has another secret meanwhile
+                # It starts or stops, or its secret is a new one since a restart; the next connection reads it again.
+                continue
 
     def _follow(self, client: RecordClient) -> None:
+        """Query the sidecar until the watch ends. Raises `RecordUnavailable` when the sidecar does not answer."""
         answered = False
         while not self._stop.wait(INTERVAL):
             rows, _ = client.turns(pb.ListTurnsRequest(), MOST)

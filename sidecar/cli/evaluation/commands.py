@@ -37,7 +37,8 @@ def add_evaluation(app: typer.Typer, settings_of: SettingsOf, environment: FromE
         environment: defaults of token and target.
     """
     placed = given_by(place_of_operators(settings_of, environment), "at")
-    scored = given_by(_call, "call")(given_by(_said, "said")(_score))
+    # The options in groups, because a function may have only few parameters.
+    scored = given_by(_call, "call")(given_by(_details, "details")(_score))
     app.command(name="score", epilog=SCORE_EXIT_CODES)(placed(scored))
     watching = given_by(_judged_by, "rules")(given_by(_repeated, "pace")(_ramp_watchdog))
     app.command(name="ramp-watchdog", epilog=WATCH_EXIT_CODES)(placed(watching))
@@ -51,7 +52,7 @@ def _call(
     return {"turn_id": turn_id, "dispatch_id": dispatch_id, "call_id": call_id}
 
 
-def _said(
+def _details(
     source: Annotated[Source, typer.Option("--source", help="What gave the score.")] = Source.JUDGE,
     label: Annotated[str, typer.Option("--label", help="What the value means, e.g. correct.")] = "",
     explanation: Annotated[str, typer.Option("--explanation", help="Why, in words; at most 4 KiB.")] = "",
@@ -63,7 +64,7 @@ def _said(
 def _score(
     at: Open,
     call: dict[str, str],
-    said: dict[str, str],
+    details: dict[str, str],
     name: Annotated[str, typer.Option("--name", help="What is scored, e.g. helpfulness.")],
     value: Annotated[float, typer.Option("--value", min=0.0, max=1.0, help="0, the worst, to 1, the best.")],
 ) -> None:
@@ -74,7 +75,7 @@ def _score(
     """
     from sidecar.cli.evaluation import scoring  # noqa: PLC0415  only this command needs gRPC
 
-    options = scoring.ScoreOptions(**call, **said, name=name, value=value)
+    options = scoring.ScoreOptions(**call, **details, name=name, value=value)
     raise typer.Exit(scoring.record_score(at(), options))
 
 

@@ -1,4 +1,4 @@
-"""Serves `GET /metrics` for a command that keeps running, in a separate thread.
+"""Serves `GET /metrics` for a command that keeps running (`sidecar ramp-watchdog`), in a separate thread.
 
 The HTTP server of the standard library is sufficient, because Prometheus asks every few seconds. Only commands with a
 metrics address import this module.
@@ -31,7 +31,9 @@ class _Server(ThreadingTCPServer):
         text: returns the metrics; called in a thread for each request.
     """
 
+    # A restarted watchdog must not wait until the system releases the address.
     allow_reuse_address = True
+    # A request that hangs must not keep the process from ending.
     daemon_threads = True
 
     def __init__(self, host: str, port: int, text: Callable[[], str]) -> None:

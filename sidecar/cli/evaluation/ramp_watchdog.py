@@ -1,4 +1,4 @@
-"""`sidecar ramp-watchdog`: judges the ramps of a sidecar; ramps down after a breach, or proposes the next step.
+"""Implements `sidecar ramp-watchdog`: judges the ramps of a sidecar; ramps down after a breach, or proposes a step.
 
 A breach means that the ramping definition is worse than the one before it. The watchdog never raises a ramp, because
 only an operator may (PF1-D-64). Missing or untrusted evidence is reported, and never leads to a proposal.
@@ -36,6 +36,7 @@ class WatchOptions:
         every: seconds between two rounds; 0: one round.
         dry_run: only report what would be done.
         metrics_address: IP address and port of `/metrics`; empty: none.
+        rules: the error rate and the fewest users of a verdict.
     """
 
     slot: str = ""
@@ -50,6 +51,7 @@ class RampReport:
     """One ramp, its verdict, and what was done.
 
     Attributes:
+        ramp: the counts of both arms, as the sidecar sent them.
         done: what the watchdog did: `ramped_down`, `would_ramp_down`, `refused`, or empty for nothing.
         problem: why the sidecar did not ramp down.
     """
@@ -87,18 +89,18 @@ def _watch(opened: Callable[[], OperatorCommands], options: WatchOptions, metric
 
 def look(commands: OperatorCommands, options: WatchOptions, metrics: WatchdogMetrics | None = None) -> int:
     """Judge every ramp once, and count the round. Returns the exit code."""
-    noted = metrics or WatchdogMetrics()
+    counted = metrics or WatchdogMetrics()
 
     def work() -> OperatorExit:
         try:
             judged = _all_judged(commands, options)
         except CannotOperate:
             # Counted before the error ends the round: an alert must notice a watchdog that judges nothing.
-            noted.failed()
+            counted.failed()
             raise
         verdicts = {each.ramp.slot: each.verdict.verdict for each in judged}
-        noted.judged(verdicts, [each.done for each in judged if each.done])
-        return _told(commands, judged)
+        counted.judged(verdicts, [each.done for each in judged if each.done])
+        return _print(commands, judged)
 
     return with_errors(commands, work)
 
@@ -111,7 +113,8 @@ def _all_judged(commands: OperatorCommands, options: WatchOptions) -> Sequence[R
         return [_judged(client, ramp, options) for ramp in answer.ramps]
 
 
-def _told(commands: OperatorCommands, judged: Sequence[RampReport]) -> OperatorExit:
+def _print(commands: OperatorCommands, judged: Sequence[RampReport]) -> OperatorExit:
+    """Print the verdicts; return the exit code that they mean."""
     if commands.as_json:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         commands.write_json({"at": now, "ramps": [as_object(each) for each in judged]})
@@ -122,7 +125,7 @@ def _told(commands: OperatorCommands, judged: Sequence[RampReport]) -> OperatorE
         if each.problem is not None:
             commands.errors.write(f"{clean(each.ramp.slot)} is NOT ramped down: {each.problem}\n")
     verdicts = {each.verdict.verdict for each in judged}
-    # A breach is told before missing evidence: it is the more urgent of the two for a job that reads the exit code.
+    # A breach takes precedence: it is more urgent than missing evidence for a job that reads the exit code.
     if Verdict.BREACH in verdicts:
         return OperatorExit.REFUSED
     return OperatorExit.PARTIAL if Verdict.UNSURE in verdicts else OperatorExit.DONE
@@ -149,7 +152,7 @@ def _judged(client: OperatorClient, ramp: evidence_pb2.RampEvidence, options: Wa
 
 
 def verdict_on(ramp: evidence_pb2.RampEvidence, rules: Rules) -> RampVerdict:
-    """Return the verdict on a ramp. If evidence is missing, a breach still counts, but nothing is proposed."""
+    """Return the verdict on a ramp. If evidence is missing, a breach still counts, but no next step is proposed."""
     blocks = [_block(each) for each in ramp.blocks]
     verdict = judge(blocks, ramp.ramp_basis_points, ramp.curve_basis_points, rules)
     why = tuple(_gaps(ramp))
@@ -160,6 +163,7 @@ def verdict_on(ramp: evidence_pb2.RampEvidence, rules: Rules) -> RampVerdict:
 
 
 def _gaps(ramp: evidence_pb2.RampEvidence) -> Iterator[str]:
+    """Yield what is missing from the evidence."""
     if ramp.facts_behind:
         yield f"the evidence is not complete: {ramp.facts_behind} facts are not counted yet; the next round continues"
     if ramp.unreadable_turns:
@@ -169,9 +173,12 @@ def _gaps(ramp: evidence_pb2.RampEvidence) -> Iterator[str]:
 
 
 def ramp_down(ramp: evidence_pb2.RampEvidence, verdict: RampVerdict) -> lifecycle_pb2.RampDownRequest:
-    """Return the request. Its id is derived from the ramp and its step, so a repeated round takes no second step."""
+    """Return the request that sets a ramp to 0.
+
+    Its id is derived from the definition, its ramp and the time since when it has this ramp. The next round makes the
+    same request, e.g. if the answer was lost, and so takes no second step.
+    """
     step = f"{ramp.active_digest} {ramp.ramp_basis_points} {ramp.since.ToJsonString()}"
-    # Not with the present time: a request whose answer was lost is repeated in the next round under the same id.
     breach = f"ramp-watchdog-{sha256(step.encode()).hexdigest()[:24]}"
     reason = f"the watchdog at {percent(ramp.ramp_basis_points)}: {'; '.join(verdict.why)}"
     header = lifecycle_pb2.StepHeader(

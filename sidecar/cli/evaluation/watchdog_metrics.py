@@ -21,18 +21,23 @@ RAMP_DOWNS: Final = "sidecar.watchdog.ramp_downs_total"
 
 JUDGED: Final = "judged"
 FAILED: Final = "failed"
+"""Results of a round."""
 DONE: Final = ("ramped_down", "would_ramp_down", "refused")
+"""What was done about a breach."""
 
 Series = Iterable[tuple[Mapping[str, str], float]]
+"""Labels and value of each series of a metric."""
 
 
 @dataclass(slots=True)
 class WatchdogMetrics:
     """The counts and verdicts of the watchdog. Its loop writes them, and the threads of the server read them.
 
+    There is no lock: a reader may see a round in part, which its next read corrects.
+
     Attributes:
         every: seconds between two rounds.
-        now: seconds since 1970.
+        now: returns the seconds since 1970.
         last_round: when all ramps were last judged; None: never. A failed round does not change it.
     """
 
@@ -74,21 +79,22 @@ class WatchdogMetrics:
         yield from _family(INTERVAL, "Seconds between two rounds.", [({}, self.every)])
         # Read once: the loop may replace both while this thread writes the text.
         last, verdicts = self.last_round, self.verdicts
-        looked: Series = [] if last is None else [({}, last)]
-        yield from _family(LAST_ROUND, "When all ramps were last judged, in seconds since 1970.", looked)
+        last_rounds: Series = [] if last is None else [({}, last)]
+        yield from _family(LAST_ROUND, "When all ramps were last judged, in seconds since 1970.", last_rounds)
         results = [({"result": name}, count) for name, count in self.rounds.items()]
         yield from _family(ROUNDS, "Rounds of the watchdog.", results)
-        said = [
+        current = [
             ({"slot": slot, "verdict": each}, float(each is verdict))
             for slot, verdict in verdicts.items()
             for each in Verdict
         ]
-        yield from _family(VERDICT, "1: the last verdict on the ramp of the slot.", said)
+        yield from _family(VERDICT, "1: the last verdict on the ramp of the slot.", current)
         downs = [({"result": name}, count) for name, count in self.ramp_downs.items()]
         yield from _family(RAMP_DOWNS, "Breaches, by what was done about them.", downs)
 
 
 def _family(name: str, help_text: str, series: Series) -> Iterator[str]:
+    """Yield the lines of one metric with all its series."""
     shown = name.replace(".", "_")
     kind = "counter" if name.endswith("_total") else "gauge"
     yield f"# HELP {shown} {help_text}\n# TYPE {shown} {kind}\n"

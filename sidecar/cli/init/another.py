@@ -1,4 +1,4 @@
-"""Adds a sub-agent to a repository that `sidecar init` wrote: all files and entries, or nothing."""
+"""Implements `sidecar subagent new`: adds a sub-agent to a repository that `sidecar init` wrote, or changes nothing."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -15,6 +15,7 @@ from sidecar.core.definitions.resolve import LoadedCatalogue
 
 SETTINGS: Final = "sidecar.toml"
 SLOTS: Final = re.compile(r"^\[targets\.slots\][ \t]*(#.*)?$", re.MULTILINE)
+"""The header of the table with the addresses of runner hosts, in the settings."""
 NEW_FILES: Final[Mapping[str, str]] = {
     "{config}/prompts/components/{name}/instructions-{name}.yaml": "instructions.yaml",
     "{config}/prompts/components/{name}/persona-{name}.yaml": "persona.yaml",
@@ -55,10 +56,11 @@ def add_sub_agent(name: str, folder: Path, orchestrator: str, load: Load) -> Add
     topic = checked_name(name).replace("-", " ")
     words = {"name": name, "module": name.replace("-", "_"), "topic": topic, "Topic": topic.capitalize()}
     settings, config = _settings_of(folder)
-    slots = _with_slot(settings, name)
+    # The three changed files as texts; nothing is written yet.
+    new_settings = _with_slot(settings, name)
     agents, others = _with_agent(_text(folder, f"{config}/agent_config.yaml"), words, orchestrator)
     evaluation = _with_evaluation(folder, config, words, others)
-    changed = {SETTINGS: slots, f"{config}/agent_config.yaml": agents, **evaluation}
+    changed = {SETTINGS: new_settings, f"{config}/agent_config.yaml": agents, **evaluation}
     new = {
         path.format(config=config, **words): filled(f"init_templates/new/{template}.txt", words)
         for path, template in NEW_FILES.items()
@@ -72,6 +74,7 @@ def add_sub_agent(name: str, folder: Path, orchestrator: str, load: Load) -> Add
 
 
 def _settings_of(folder: Path) -> tuple[str, str]:
+    """Return the text of the settings, and the folder of the definitions that they name. Raises `ScaffoldError`."""
     if not (folder / SETTINGS).is_file():
         raise ScaffoldError(
             f"{folder / SETTINGS} does not exist; run this in a folder that `sidecar init` wrote, or name it with --dir"
@@ -93,6 +96,10 @@ def _text(folder: Path, path: str) -> str:
 
 
 def _with_slot(text: str, name: str) -> str:
+    """Return the settings with the address of the new runner host. Raises `ScaffoldError`.
+
+    The entry is inserted as text, because writing parsed TOML would lose the comments.
+    """
     wanted = f"unix:.run/{name}.sock"
     if name in from_toml(text).get("targets", {}).get("slots", {}):
         raise ScaffoldError(f"{SETTINGS} has a target for {name!r} already; choose another name, or remove that line")
@@ -101,10 +108,10 @@ def _with_slot(text: str, name: str) -> str:
         changed = f'{text.rstrip()}\n\n[targets.slots]\n{name} = "{wanted}"\n'
     try:
         # The text was changed by a pattern; parsing it shows whether the change has the intended effect.
-        held = from_toml(changed)["targets"]["slots"].get(name) == wanted
+        inserted = from_toml(changed)["targets"]["slots"].get(name) == wanted
     except (DecodeError, KeyError, AttributeError):
-        held = False
-    if not held:
+        inserted = False
+    if not inserted:
         raise ScaffoldError(
             f"{SETTINGS} has its targets in a form that cannot be changed; write them below [targets.slots]"
         )
@@ -112,12 +119,14 @@ def _with_slot(text: str, name: str) -> str:
 
 
 def _with_agent(text: str, words: dict[str, str], orchestrator: str) -> tuple[str, list[str]]:
+    """Return `agent_config.yaml` with the new agent, and the other sub-agents that the orchestrator may call."""
     file = InsertedYaml(text, "agent_config.yaml")
     agents = file.items("agents")
     if any(text_of(agent, "id") == words["name"] for agent in agents):
         raise ScaffoldError(f"agent_config.yaml has an agent {words['name']!r} already; choose another name")
     model = text_of(_caller(agents, orchestrator), "model")
     file.append_item("agents", filled("init_templates/new/agent_entry.yaml.txt", {**words, "model": model}))
+    # Once more: the insertion has moved the positions of all nodes behind it.
     caller = _caller(file.items("agents"), orchestrator)
     others = [str(each.value) for each in getattr(value_of(caller, "sub_agents"), "value", ())]
     file.append_name(caller, "sub_agents", words["name"])
@@ -125,6 +134,7 @@ def _with_agent(text: str, words: dict[str, str], orchestrator: str) -> tuple[st
 
 
 def _caller(agents: list[Any], orchestrator: str) -> Any:
+    """Return the entry of the orchestrator that may call the new agent. Raises `ScaffoldError`."""
     callers = {text_of(agent, "id"): agent for agent in agents if text_of(agent, "role") == "orchestrator"}
     if orchestrator:
         if orchestrator not in callers:
@@ -137,6 +147,7 @@ def _caller(agents: list[Any], orchestrator: str) -> Any:
 
 
 def _with_evaluation(folder: Path, config: str, words: dict[str, str], others: list[str]) -> dict[str, str]:
+    """Return the files of the evaluation, by path, with cases for the new agent."""
     cases_path, suite_path = f"{config}/evals/cases.yaml", f"{config}/evals/suite.yaml"
     cases = InsertedYaml(_text(folder, cases_path), cases_path)
     suite = InsertedYaml(_text(folder, suite_path), suite_path)
@@ -149,16 +160,16 @@ def _write(
 ) -> None:
     """Write all files, or, if one cannot be written or the result has a problem, leave them as they were."""
     before = {path: (folder / path).read_bytes() for path in changed}
-    made: list[Path] = []
+    created: list[Path] = []
     try:
         for path, text in new.items():
             for parent in reversed((folder / path).parents):
                 if not parent.exists():
                     parent.mkdir()
-                    made.append(parent)
+                    created.append(parent)
             # `x`: a file that another program has created meanwhile is not overwritten.
             with (folder / path).open("x", encoding="utf-8") as file:
-                made.append(folder / path)
+                created.append(folder / path)
                 file.write(text)
         for path, text in changed.items():
             (folder / path).write_text(text, "utf-8")
@@ -168,7 +179,7 @@ def _write(
         for path, content in before.items():
             (folder / path).write_bytes(content)
         # In reverse: files first, then the folders that are empty by then.
-        for each in reversed(made):
+        for each in reversed(created):
             each.rmdir() if each.is_dir() else each.unlink()
         if isinstance(error, ScaffoldError):
             raise

@@ -1,4 +1,4 @@
-"""The command `init`."""
+"""Declares `sidecar init`, which writes a new repository with one sub-agent (`repository.py`)."""
 
 import shlex
 from pathlib import Path

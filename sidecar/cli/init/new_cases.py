@@ -1,4 +1,7 @@
-"""The routing cases of an added sub-agent. A complete set has a switch between each two sub-agents."""
+"""Adds the evaluation cases of a new sub-agent: messages that the orchestrator's model should route to it.
+
+A complete set has a case for the switch between each two sub-agents, in both directions.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -7,6 +10,7 @@ from typing import Any
 from sidecar.cli.init.yaml_insertion import InsertedYaml, text_of, value_of
 from sidecar.cli.scaffolding.project_files import filled
 
+# A conversation with one sub-agent (`left`) that continues with another (`asked`).
 SWITCH = """\
 - id: switch-{left}-to-{asked}
   kind: switch
@@ -35,9 +39,9 @@ def with_cases(cases: InsertedYaml, suite: InsertedYaml, words: Mapping[str, str
         if other not in questions:  # its owner adds the cases; `eval run --record` says which are missing
             continue
         for left, asked in ((other, words["name"]), (words["name"], other)):
-            said = text_of(answers.get(left), "answer") or "Yes."
-            spelled = (json.dumps(text) for text in (questions[asked], questions[left], said))
-            message, earlier, answer = spelled
+            last_answer = text_of(answers.get(left), "answer") or "Yes."
+            # A JSON string is a valid YAML string, whatever characters the text has.
+            message, earlier, answer = map(json.dumps, (questions[asked], questions[left], last_answer))
             cases.append_item(
                 "cases", SWITCH.format(left=left, asked=asked, message=message, earlier=earlier, answer=answer)
             )

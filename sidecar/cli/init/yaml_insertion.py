@@ -1,4 +1,7 @@
-"""Inserts entries into a YAML file as text, so that comments, order and spelling of all other lines stay."""
+"""Inserts entries into a YAML file as text, so that all other lines stay unchanged, comments included.
+
+PyYAML's nodes (`Any` in the signatures) tell where in the text each part is.
+"""
 
 from textwrap import indent
 from typing import Any
@@ -9,7 +12,9 @@ from sidecar.cli.scaffolding.project_files import ScaffoldError
 
 
 class InsertedYaml:
-    """The text of one file; each insertion replaces it.
+    """The text of one file; each insertion replaces it, so nodes from before it are no longer valid.
+
+    Every method raises `ScaffoldError` if the file does not have the expected form.
 
     Args:
         text: of the file.
@@ -42,6 +47,7 @@ class InsertedYaml:
         if not names.flow_style:
             self._append(names, f"- {name}\n")
             return
+        # A list on one line, `[a, b]`: the name goes before the bracket.
         inside = self.text[names.start_mark.index + 1 : names.end_mark.index - 1].rstrip()
         comma = ", " if inside.strip() and not inside.endswith(",") else ""
         self._put(names.start_mark.index + 1 + len(inside), names.end_mark.index - 1, f"{comma}{name}")

@@ -1,4 +1,4 @@
-"""Prints lines with styles to a terminal, and as plain ASCII to everything else."""
+"""Prints lines with styles to a terminal, and as plain text to everything else. All commands with tables use it."""
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PLAIN_WIDTH: Final = 100
+"""Characters of a line with bars if the output is no terminal."""
 NARROWEST: Final = 60
 WIDEST: Final = 160
+"""The limits of such a line on a terminal."""
 MINUTE: Final = 60.0
 
 
@@ -25,11 +27,19 @@ class Part:
 
 
 TextLine = Sequence[Part]
+"""A line, as the parts that it consists of."""
 
 
 @dataclass(frozen=True, slots=True)
 class GlyphSet:
-    """The characters of bars: before and after a child ran, while it ran, while it waited for its parent."""
+    """The characters of a timeline.
+
+    Attributes:
+        idle: before and after a child ran.
+        running: while it ran.
+        waiting: while its result waited for the parent.
+        branch: before the name of a delegated child.
+    """
 
     idle: str
     running: str
@@ -92,7 +102,7 @@ class Screen:
 
 
 def _console(out: TextIO, environment: Mapping[str, str] | None) -> "Console | None":
-    """Return the console of a terminal; None for plain text."""
+    """Return rich's console for a terminal; None: the terminal gets plain text, e.g. because of `NO_COLOR`."""
     from rich.console import Console  # noqa: PLC0415  only for a terminal
 
     console = Console(file=out, highlight=False, soft_wrap=True, _environ=environment)
@@ -117,7 +127,7 @@ def timestamp(at: datetime) -> str:
 
 
 def length(duration: timedelta) -> str:
-    """Return a duration for people."""
+    """Return a duration in a readable form, e.g. `250 ms`, `1.5 s`, `3 min 20 s`."""
     seconds = duration.total_seconds()
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
@@ -127,7 +137,7 @@ def length(duration: timedelta) -> str:
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[Part]]) -> list[TextLine]:
-    """Return a table, every column as wide as its widest cell."""
+    """Return a table, every column as wide as its widest cell. A row has a cell for each name in `header`."""
     widths = [max(len(name), *(len(row[place].text) for row in rows)) for place, name in enumerate(header)]
     heads = [Part(name.ljust(width) + "  ", "bold") for name, width in zip(header, widths, strict=True)]
     body = [

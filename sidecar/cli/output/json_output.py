@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 Spell: TypeAlias = Callable[[str, str], str]
-"""Returns the spelling of an enum value; takes the name and the prefix of all names of the enum."""
+"""Returns how an enum value is spelled; takes its name and the prefix that all names of its enum have."""
 
 AS_REASON: Final = "ERROR_REASON_"
 """Reasons keep their capitals, as in logs, metrics and `google.rpc.ErrorInfo`."""
@@ -31,18 +31,19 @@ def message_to_json(message: "Message") -> dict[str, Any]:
     """
     from google.protobuf.json_format import MessageToDict  # noqa: PLC0415  a screen needs no JSON
 
-    found = MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
-    opened: dict[str, Any] = _opened(_spelled(found, message.DESCRIPTOR, _word))
-    return opened
+    # With empty fields, so that a program finds the same keys in each row.
+    values = MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+    expanded: dict[str, Any] = _expanded(_spelled(values, message.DESCRIPTOR, _word))
+    return expanded
 
 
-def message_from_json(said: dict[str, Any], message: "Message") -> dict[str, Any]:
+def message_from_json(values: dict[str, Any], message: "Message") -> dict[str, Any]:
     """Return the protobuf JSON form of an output of `message_to_json`; text in that form does not change."""
 
     def whole(value: str, prefix: str) -> str:
         return value if value.startswith(prefix) else f"{prefix}{value.upper()}"
 
-    return _spelled(said, message.DESCRIPTOR, whole)
+    return _spelled(values, message.DESCRIPTOR, whole)
 
 
 def _word(value: str, prefix: str) -> str:
@@ -51,15 +52,17 @@ def _word(value: str, prefix: str) -> str:
 
 
 def _prefix(descriptor: Any) -> str:
+    # By convention, the value 0 of every enum is `<PREFIX>UNSPECIFIED`.
     prefix: str = descriptor.values_by_number[0].name.removesuffix("UNSPECIFIED")
     return prefix
 
 
-def _spelled(made: dict[str, Any], descriptor: Any, spell: Spell) -> dict[str, Any]:
-    return made | {
-        field.name: _value(made[field.name], field.enum_type, field.message_type, spell)
+def _spelled(values: dict[str, Any], descriptor: Any, spell: Spell) -> dict[str, Any]:
+    """Return the fields of a message with every enum value spelled by `spell`, also in messages inside it."""
+    return values | {
+        field.name: _value(values[field.name], field.enum_type, field.message_type, spell)
         for field in descriptor.fields
-        if field.name in made
+        if field.name in values
     }
 
 
@@ -73,18 +76,19 @@ def _value(value: Any, enum: Any, inner: Any, spell: Spell) -> Any:
     return value
 
 
-def _opened(value: Any) -> Any:
+def _expanded(value: Any) -> Any:
+    """Return a value with every JSON text in it decoded, as `message_to_json` describes."""
     if isinstance(value, list):
-        return [_opened(each) for each in value]
+        return [_expanded(each) for each in value]
     if not isinstance(value, dict):
         return value
-    made: dict[str, Any] = {}
+    expanded: dict[str, Any] = {}
     for name, each in value.items():
         if name.endswith("_json") and isinstance(each, str):
-            made[name.removesuffix("_json")] = _decoded(each)
+            expanded[name.removesuffix("_json")] = _decoded(each)
         else:
-            made[name] = _opened(each)
-    return made
+            expanded[name] = _expanded(each)
+    return expanded
 
 
 def _decoded(text: str) -> Any:

@@ -18,10 +18,12 @@ from subagents.history.v1 import record_pb2
 LABEL: Final = 26
 """Width of the name of a child, before its bar."""
 BAR_LEAST: Final = 20
+"""The least width of a bar. All widths are in characters."""
 TAIL: Final = 34
 """Width of the result of a child, after its bar."""
 STYLE_OF: Final = {"completed": "green", "failed": "red", "running": "cyan", "waiting_for_merge": "yellow"}
 DEEPEST: Final = 32
+"""The deepest indentation of delegated children; a damaged record could have any depth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Drawing:
     """The options of a timeline.
 
     Attributes:
+        marks: the characters of bars.
+        width: of a line.
         now: the end of the axis of an open turn.
         expand: whether all details of events are shown.
         events: whether each event gets a line; otherwise only bars are drawn.
@@ -43,21 +47,21 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The time that bars are drawn over."""
+    """The time axis of the bars: `cells` characters from `begin` to `end`."""
 
     begin: datetime
     end: datetime
     cells: int
 
     def cell(self, at: datetime) -> int:
-        """Return the cell of a time."""
+        """Return the position of a time, from 0 to `cells`; a time outside the axis is moved to its end."""
         whole = (self.end - self.begin).total_seconds()
         share = (at - self.begin).total_seconds() / whole if whole > 0 else 0.0
         return min(max(int(share * self.cells), 0), self.cells)
 
 
 def turn_lines(turn: pb.GetTurnResponse, drawing: Drawing) -> Iterator[TextLine]:
-    """Yield the lines of a turn."""
+    """Yield the lines of a turn: its head, then for each child a bar, its events and its scores."""
     axis = _axis(turn, drawing)
     yield from _head(turn, axis)
     yield [Part(" " * LABEL), *_scale(axis)]
@@ -157,6 +161,7 @@ def _axis(turn: pb.GetTurnResponse, drawing: Drawing) -> Axis:
 
 
 def _head(turn: pb.GetTurnResponse, axis: Axis) -> Iterator[TextLine]:
+    """Yield the lines about the whole turn: state, duration, user, dispatches, cost."""
     row = turn.turn
     state = enum_word(record_pb2.TurnState, row.state)
     took = length(axis.end - axis.begin)
@@ -214,22 +219,24 @@ def _child(
     label = f"{branch}{child.emission_index} {clean(child.sub_agent_id)}"
     if len(label) >= LABEL:
         label = label[: LABEL - 2] + "~"
-    came_to = [state]
+    result = [state]
     if outcome is not None:
-        came_to.append(enum_word(outcome_pb2.Outcome, outcome.outcome))
+        result.append(enum_word(outcome_pb2.Outcome, outcome.outcome))
         if outcome.HasField("duration"):
-            came_to.append(length(outcome.duration.ToTimedelta()))
+            result.append(length(outcome.duration.ToTimedelta()))
         if outcome.HasField("usage"):
-            came_to.append(cost_in_words(outcome.usage))
+            result.append(cost_in_words(outcome.usage))
     return [
         Part(label.ljust(LABEL), "bold"),
         *_bar(child, axis, drawing.marks),
-        Part("  " + ", ".join(dict.fromkeys(came_to)), STYLE_OF.get(state, "")),
+        # Without repetitions: state and outcome are often the same word, e.g. `failed`.
+        Part("  " + ", ".join(dict.fromkeys(result)), STYLE_OF.get(state, "")),
     ]
 
 
 def _bar(child: record_pb2.RecordedChild, axis: Axis, marks: GlyphSet) -> TextLine:
     """Return a bar; a child that ran at all has one cell at least."""
+    # Its work is over when its result waits for the parent, or has failed; it is closed when the parent has decided.
     worked = [utc(event.occurred_at) for event in child.events if event.name in {WAITING_FOR_MERGE, FAILED}]
     closed = [utc(event.occurred_at) for event in child.events if event.name == CLOSED]
     begin = min(axis.cell(utc(child.opened_at)), axis.cells - 1)
@@ -244,6 +251,7 @@ def _bar(child: record_pb2.RecordedChild, axis: Axis, marks: GlyphSet) -> TextLi
 
 
 def _not_run(turn: pb.GetTurnResponse) -> Iterator[TextLine]:
+    """Yield a line for each call that has an outcome but no child, e.g. because it was refused."""
     for dispatch in turn.dispatches:
         for outcome in dispatch.outcomes:
             if not outcome.child_id:
@@ -253,6 +261,7 @@ def _not_run(turn: pb.GetTurnResponse) -> Iterator[TextLine]:
 
 
 def _end(turn: pb.GetTurnResponse) -> Iterator[TextLine]:
+    """Yield how the turn ended, its answer, and its routing decision."""
     if turn.close_reason:
         yield [Part(f"end: {enum_word(outcome_pb2.TurnCloseReason, turn.close_reason)}", "bold")]
     if turn.narration:
@@ -263,6 +272,7 @@ def _end(turn: pb.GetTurnResponse) -> Iterator[TextLine]:
 
 
 def _pretty(title: str, text: str, indent: int) -> Iterator[TextLine]:
+    """Yield JSON text, indented below a title. Empty text was left out of the answer because of its length."""
     if title:
         yield [Part(" " * indent + title + ("" if text else ": left out"), "dim")]
         indent += 2

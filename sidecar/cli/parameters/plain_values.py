@@ -1,7 +1,8 @@
-"""Accepts plain, well-formed values of a command's parameters unchanged.
+"""Converts the simple parameters of commands without Typer's own conversion, which is slow.
 
-Typer converts every value with a pydantic adapter, and importing pydantic costs more CPU than most commands. Texts,
-numbers, switches, choices and paths do not need it. Every other value goes to Typer, which also words all errors.
+Typer converts every value with a pydantic adapter, and importing pydantic costs more CPU than most commands. Valid
+texts, numbers, switches, choices and paths do not need it. Every other value goes to Typer, which also writes the
+messages about invalid ones.
 """
 
 import os
@@ -28,7 +29,7 @@ class _Plain:
         for parameter in parameters:
             # Only once for each parameter: this method is called several times for one command.
             if hasattr(parameter, "type_descriptor") and "process_value" not in vars(parameter):
-                parameter.process_value = _quick(parameter)
+                parameter.process_value = _fast_conversion(parameter)
         return parameters
 
 
@@ -41,7 +42,7 @@ class PlainGroup(_Plain, TyperGroup):
 
 
 class PlainTyper(typer.Typer):
-    """A group of such commands."""
+    """The `typer.Typer` that all commands of the sidecar are added to: its commands have the fast conversion."""
 
     def __init__(self, **named: Any) -> None:
         super().__init__(cls=PlainGroup, **named)
@@ -69,7 +70,8 @@ def only_requested(app: typer.Typer, words: Sequence[str]) -> typer.Typer:
     return app
 
 
-def _quick(parameter: Any) -> Callable[[Any, Any], Any]:
+def _fast_conversion(parameter: Any) -> Callable[[Any, Any], Any]:
+    """Return a replacement of `parameter.process_value`; click passes it the context and the value as typed."""
     typers_own = parameter.process_value
 
     def process_value(ctx: Any, value: Any) -> Any:
@@ -88,39 +90,41 @@ def plain_value(parameter: Any, value: Any) -> Any:
         parameter: a `TyperOption` or `TyperArgument`.
         value: as typed, or the default.
     """
-    kind, said = parameter.type_descriptor.annotation, parameter.type_descriptor.parameter_info
+    kind, info = parameter.type_descriptor.annotation, parameter.type_descriptor.parameter_info
     many = parameter.multiple or parameter.nargs == -1
+    # Not given. Click passes None for a single value and an empty list for several.
     if value is None or (many and not value):
         return TYPERS_OWN if parameter.required or value is not None else () if many else None
-    if said.parser is not None:
+    if info.parser is not None:
         return TYPERS_OWN
     if not many:
-        return _one(kind, said, value)
+        return _one(kind, info, value)
     if get_origin(kind) is not list or not isinstance(value, list | tuple):
         return TYPERS_OWN
-    items = [_one(get_args(kind)[0], said, item) for item in value]
+    items = [_one(get_args(kind)[0], info, item) for item in value]
     return TYPERS_OWN if any(item is TYPERS_OWN for item in items) else items
 
 
-def _one(kind: Any, said: Any, value: Any) -> Any:
+def _one(kind: Any, info: Any, value: Any) -> Any:
     if kind is str or kind is bool:
         return value if type(value) is kind else TYPERS_OWN
     if kind is int or kind is float:
-        return _number(kind, said, value)
+        return _number(kind, info, value)
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return next((one for one in kind if value is one or (said.case_sensitive and value == one.value)), TYPERS_OWN)
-    return _path(said, value) if kind is Path else TYPERS_OWN
+        return next((one for one in kind if value is one or (info.case_sensitive and value == one.value)), TYPERS_OWN)
+    return _path(info, value) if kind is Path else TYPERS_OWN
 
 
-def _number(kind: type, said: Any, value: Any) -> Any:
+def _number(kind: type, info: Any, value: Any) -> Any:
     if isinstance(value, str) and value.isascii() and value.replace(".", "", 1 if kind is float else 0).isdigit():
         value = kind(value)
-    within = type(value) is kind and (said.min is None or value >= said.min) and (said.max is None or value <= said.max)
+    within = type(value) is kind and (info.min is None or value >= info.min) and (info.max is None or value <= info.max)
     return value if within else TYPERS_OWN
 
 
-def _path(said: Any, value: Any) -> Any:
-    if not isinstance(value, str | Path) or any(getattr(said, name) for name in CHECKED_PATHS):
+def _path(info: Any, value: Any) -> Any:
+    if not isinstance(value, str | Path) or any(getattr(info, name) for name in CHECKED_PATHS):
         return TYPERS_OWN
-    refusable = not (said.file_okay and said.dir_okay and os.access(value, os.R_OK))
+    # Typer refuses some existing paths, e.g. a folder where a file is expected. A path that does not exist is accepted.
+    refusable = not (info.file_okay and info.dir_okay and os.access(value, os.R_OK))
     return TYPERS_OWN if refusable and os.path.lexists(value) else Path(value)

@@ -1,4 +1,4 @@
-"""Examines a plugin in a separate process (`examination.py`), and interprets how that process ended."""
+"""Starts the process that examines a plugin (`examination.py`), limits it, and returns its report and its exit."""
 
 import json
 import os
@@ -41,13 +41,13 @@ class ExaminationResult:
 
     @property
     def step(self) -> str:
-        """The last step that was started."""
+        """The last step that was started, as a participle: the plugin was being e.g. `imported`."""
         steps = [str(line["step"]) for line in self.lines if "step" in line]
-        return steps[-1] if steps else "looked at"
+        return steps[-1] if steps else "examined"
 
 
 def examined(label: str, settings: Mapping[str, Any], seconds: float) -> ExaminationResult:
-    """Examine one entry point in a child process.
+    """Examine one entry point in a child process. Takes at most `seconds`.
 
     Args:
         label: `distribution:entry-point`.
@@ -64,6 +64,7 @@ def examined(label: str, settings: Mapping[str, Any], seconds: float) -> Examina
             stdout=output,
             stderr=subprocess.DEVNULL,
             pass_fds=(report.fileno(),),
+            # A process group of its own, so that `_kill` reaches every process that the plugin starts.
             start_new_session=True,
         )
         ended: int | None = None

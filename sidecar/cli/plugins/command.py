@@ -1,4 +1,7 @@
-"""`sidecar plugins`: lists plugins, checks them, and creates new ones."""
+"""Declares the commands of `sidecar plugins`: `list`, `doctor` and `new`.
+
+What implements a command is imported inside the command, so that other commands start without it.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,15 +23,16 @@ Config = Annotated[Path | None, typer.Option("--config", "-c", help="The setting
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 EX_USAGE: Final = 64
 SettingsOf = Callable[[Path], "Settings"]
+"""Reads a settings file; if it is invalid, prints the problems and ends the command."""
 
 
 class PluginTools(NamedTuple):
     """The operations that the commands call.
 
     Attributes:
-        built_ins: the plugins that come with the sidecar.
-        policy: returns the policy of a settings file; for None the defaults.
-        sections: settings of instances, by kind and name.
+        built_ins: returns the plugins that come with the sidecar.
+        policy: returns which plugins the settings select for each purpose; for None the defaults.
+        sections: returns the settings of plugins' objects, by kind of plugin and name of the object.
     """
 
     built_ins: Callable[[], Sequence[object]]
@@ -37,7 +41,7 @@ class PluginTools(NamedTuple):
 
 
 def add_plugins(app: typer.Typer, settings_of: SettingsOf, tools: PluginTools) -> None:
-    """Add the commands."""
+    """Add the commands to the command line `app`."""
     plugins = PlainTyper(no_args_is_help=True, help="List, examine and create plugins.")
     app.add_typer(plugins, name="plugins")
 
@@ -84,6 +88,8 @@ def add_plugins(app: typer.Typer, settings_of: SettingsOf, tools: PluginTools) -
 
 
 def _add_new(plugins: typer.Typer) -> None:
+    """Add `sidecar plugins new`."""
+
     @plugins.command()
     def new(
         kind: Annotated[PluginKind, typer.Argument(help="Kind of the plugin.")],
@@ -106,6 +112,7 @@ def _add_new(plugins: typer.Typer) -> None:
 
 
 def _selection(settings: "Settings | None") -> "PluginSelection":
+    """Return `plugins.enabled`; without settings no installed plugin is enabled."""
     from sidecar.policy.entry_points import PluginSelection  # noqa: PLC0415  the same holds
 
     return PluginSelection(tuple(settings.plugins.enabled) if settings else ())

@@ -1,4 +1,4 @@
-"""`sidecar plugins doctor`: examines each installed plugin, enabled or not, in a separate process."""
+"""Implements `sidecar plugins doctor`: examines each installed plugin, enabled or not, in a separate process."""
 
 import json
 import signal
@@ -27,13 +27,19 @@ class Health(StrEnum):
     PRINTS = "prints"
     """The plugin works, but writes to standard output."""
     MISSING = "missing"
+    """`plugins.enabled` has a name that no installed plugin has, or that several have."""
     BROKEN = "broken"
+    """Importing, registering, creating or closing it raised an error."""
     INCOMPATIBLE = "incompatible"
+    """The plugin was written for another version of an interface of the sidecar."""
     CRASHED = "crashed"
+    """The plugin ended the process of the examination."""
     HANGS = "hangs"
+    """The examination was not complete at its time limit."""
 
 
 GOOD: Final = frozenset({Health.HEALTHY, Health.UNCONFIGURED})
+"""Results that do not make the command fail. A plugin that `PRINTS` would mix its text into the output of commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +71,16 @@ def findings(
         selection: `plugins.enabled`.
         settings: settings of instances, by kind and name.
         seconds: the time limit for each plugin.
+
+    Returns:
+        First a row for each name in `plugins.enabled` that selects no plugin, then a row for each installed plugin.
     """
     offers = list_offers()
     enabled, missing = _selected(offers, selection)
-    said = {str(kind): dict(by_name) for kind, by_name in settings.items()}
+    plain_settings = {str(kind): dict(by_name) for kind, by_name in settings.items()}  # for JSON
     # Disabled ones too: the command is for the time before an operator enables a plugin.
-    tried = [_finding(offer, offer in enabled, examined(offer.label, said, seconds), seconds) for offer in offers]
-    return (*missing, *tried)
+    results = [(offer, examined(offer.label, plain_settings, seconds)) for offer in offers]
+    return (*missing, *(_finding(offer, offer in enabled, result, seconds) for offer, result in results))
 
 
 def as_table(found: Sequence[Finding]) -> str:
@@ -81,8 +90,8 @@ def as_table(found: Sequence[Finding]) -> str:
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
     printed = [lines[0]]
     for each, line in zip(found, lines[1:], strict=True):
-        told = (each.problem, f"  where: {each.where}", f"  what to do: {each.remedy}") if each.problem else ()
-        printed += [line, *(f"    {part}" for part in told)]
+        details = (each.problem, f"  where: {each.where}", f"  what to do: {each.remedy}") if each.problem else ()
+        printed += [line, *(f"    {part}" for part in details)]
     return "\n".join(printed) + "\n"
 
 
@@ -107,28 +116,32 @@ def _selected(
             # One name at a time, so that a wrong name does not hide the state of the others.
             enabled |= set(select_offers(offers, PluginSelection((name,))))
         except PluginProblem as problem:
-            told = (problem.what, problem.where, problem.remedy)
-            missing.append(Finding(name, "", True, Health.MISSING, (), *told))
+            details = (problem.what, problem.where, problem.remedy)
+            missing.append(Finding(name, "", True, Health.MISSING, (), *details))
     return frozenset(enabled), missing
 
 
 def _finding(offer: PluginOffer, enabled: bool, child: ExaminationResult, seconds: float) -> Finding:
-    state, told = _state(offer, child, seconds)
-    found = [line["found"] for line in child.lines if "found" in line]
-    offers = tuple(f"{each['kind']} {each['name']}" for each in found)
-    return Finding(offer.label, offer.version, enabled, state, offers, *told)
+    state, details = _state(offer, child, seconds)
+    objects = [line["found"] for line in child.lines if "found" in line]
+    names = tuple(f"{each['kind']} {each['name']}" for each in objects)
+    return Finding(offer.label, offer.version, enabled, state, names, *details)
 
 
 def _state(offer: PluginOffer, child: ExaminationResult, seconds: float) -> tuple[Health, tuple[str, ...]]:
-    problem = next((line for line in child.lines if "problem" in line), None)
-    if problem is not None:
-        told = problem["problem"]
-        state = Health.INCOMPATIBLE if problem["incompatible"] else Health.BROKEN
-        return state, (told["what"], told["where"], told["remedy"])
-    # A reported problem comes first, above: a plugin that has failed may also hang at its exit, which says less.
+    """Return the result of an examination; if it is a problem, with the problem, where it is and its remedy.
+
+    A plugin may have several problems. The checks are in the order of how precisely each names the cause: a plugin that
+    reported an error may also hang at its exit.
+    """
+    reported = next((line for line in child.lines if "problem" in line), None)
+    if reported is not None:
+        problem = reported["problem"]
+        state = Health.INCOMPATIBLE if reported["incompatible"] else Health.BROKEN
+        return state, (problem["what"], problem["where"], problem["remedy"])
     if child.ended is None:
-        what = f"it was not {child.step} within {seconds:g} s"
-        return Health.HANGS, (what, offer.where, "let it wait for nothing there: connect later, in the background")
+        what = f"it was still being {child.step} after {seconds:g} s"
+        return Health.HANGS, (what, offer.where, "it must not wait there: let it connect later, in the background")
     # Both, because a plugin can end its process with code 0 before the examination is complete.
     if not child.done or child.ended != 0:
         what = f"it {_end(child.ended)} while it was being {child.step}"
@@ -136,16 +149,17 @@ def _state(offer: PluginOffer, child: ExaminationResult, seconds: float) -> tupl
     if child.printed:
         what = f"it writes to standard output: {child.printed}"
         return Health.PRINTS, (what, offer.where, "let it use `logging`: standard output belongs to the command")
-    unmade = [str(line["unmade"]) for line in child.lines if "unmade" in line]
-    return Health.UNCONFIGURED if unmade else Health.HEALTHY, ()
+    unconfigured = any("unmade" in line for line in child.lines)
+    return Health.UNCONFIGURED if unconfigured else Health.HEALTHY, ()
 
 
 def _end(code: int) -> str:
+    """Return how the process ended. `code`: its exit code; negative: the number of the signal that ended it."""
     if code >= 0:
         return f"ended its process with exit code {code}"
     try:
         return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
+    except ValueError:  # e.g. a real-time signal, which has no name in Python
         return f"was ended by signal {-code}"
 
 

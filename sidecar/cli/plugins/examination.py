@@ -1,10 +1,19 @@
-"""Examines one installed plugin in a separate process, because an import can end, block or crash the process.
+"""The child process of `sidecar plugins doctor`. It examines one installed plugin.
 
     python -m sidecar.cli.plugins.examination REPORT
 
-REPORT is the number of an open file; standard input contains the question. Both consist of lines of JSON. The report
-names each step before it is taken, so that the parent process knows in which step this process ended: `step`, then
-possibly `found` (a descriptor) or `problem`, and finally `done`.
+A separate process, because the import of a plugin can end, block or crash the process. `child_process.py` starts it and
+reads the report.
+
+REPORT is the number of an open file descriptor. Standard input has one line, a JSON object: the `label` of the plugin
+(`distribution:entry-point`), the `settings` of plugins by kind and name, and the `path` for imports. The report has one
+JSON object a line:
+
+    {"step": ...}                    what is done next, so that the parent knows at which step this process ended
+    {"found": ..., "configured": ...}  an object that the plugin offers, and whether it has settings
+    {"unmade": ...}                  an object that was not created, because it needs settings and has none
+    {"problem": ..., "incompatible": ...}  an error; the examination ends
+    {"done": true, "step": ...}      the examination is complete
 """
 
 import asyncio
@@ -28,7 +37,7 @@ from sidecar.policy.specs import PluginSpec
 MOST_WRITTEN: Final = 16 * 1024 * 1024
 """The most bytes of one file, so that a plugin that prints endlessly does not fill the disk."""
 MOST_REPORTED: Final = 64 * 1024
-"""The most bytes of one line of the report."""
+"""The most characters of one line of the report."""
 
 Report = Callable[[Mapping[str, Any]], None]
 
@@ -43,20 +52,29 @@ def main() -> None:
     sys.path[:] = question["path"]
     with suppress(PluginProblem):
         asyncio.run(_examined(question, report))
-    report({"done": True, "step": "let go"})
+    # The end of the process is a step, too: threads that the plugin started can prevent it.
+    report({"done": True, "step": "unloaded"})
 
 
 async def _examined(question: Mapping[str, Any], report: Report) -> None:
-    """Import and register the plugin and create its objects in a running event loop, as the sidecar does."""
+    """Import and register the plugin, and create its objects, in a running event loop, as the sidecar does.
+
+    A `spec` describes a class of objects that the plugin offers. An instance is the spec under a configured name with
+    settings; one spec may have several.
+
+    Raises:
+        PluginProblem: the plugin has a problem, which is in the report.
+    """
     offer = _offer(question["label"])
     try:
         report({"step": "imported"})
         for spec in load_offer(offer):
             configured = list(instances_of(spec, question["settings"].get(spec.kind, {})))
+            # Without settings the spec itself is examined: many objects need none.
             instances: list[tuple[PluginSpec, Mapping[str, Any] | None]] = [*configured] or [(spec, None)]
             for instance, settings in instances:
                 report({"found": _described(instance), "configured": settings is not None})
-                report({"step": f"made ({spec.kind} `{instance.name}`)"})
+                report({"step": f"created ({spec.kind} `{instance.name}`)"})
                 await _make(instance, settings, report)
     except PluginProblem as problem:
         report({"problem": _told(problem), "incompatible": isinstance(problem, Incompatible)})
@@ -68,8 +86,8 @@ async def _make(spec: PluginSpec, settings: Mapping[str, Any] | None, report: Re
     if settings is None and needs_settings(spec):
         report({"unmade": spec.name})
         return
-    made = make_plugin(spec, settings or {})
-    close = getattr(made, "close", None)
+    created = make_plugin(spec, settings or {})
+    close = getattr(created, "close", None)
     if inspect.iscoroutinefunction(close):
         report({"step": f"closed ({spec.kind} `{spec.name}`)"})
         await _closed(spec, close)

@@ -1,4 +1,4 @@
-"""`sidecar plugins list`: lists all plugins, with the problems of those that cannot be loaded."""
+"""Implements `sidecar plugins list`: lists all plugins, with the problems of those that cannot be loaded."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -38,11 +38,12 @@ def plugin_rows(
         PluginProblem: `plugins.enabled` names a plugin that is not installed.
     """
     host = survey_plugins(built_ins, selection, offers)
-    chosen: Collection[tuple[PluginKind, str]] = ()
-    with suppress(PluginProblem):  # an operator uses the list to find the reason, so it must appear
+    active: Collection[tuple[PluginKind, str]] = ()
+    # Suppressed, because an operator whose settings are wrong uses this list to find the right names.
+    with suppress(PluginProblem):
         host = with_instances(host, sections)
-        chosen = resolve_policy(policy, host).chosen
-    return host.inventory(chosen)
+        active = resolve_policy(policy, host).chosen
+    return host.inventory(active)
 
 
 def as_table(rows: Sequence[InventoryRow]) -> str:

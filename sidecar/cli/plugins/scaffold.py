@@ -13,6 +13,7 @@ from sidecar.policy.kinds import PluginKind
 
 NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 LONGEST: Final = 40
+"""The most characters of a name."""
 
 
 def write_scaffold(kind: PluginKind, name: str, folder: Path) -> Path:
@@ -38,7 +39,11 @@ def _check(name: str) -> None:
 
 
 def _contents(kind: PluginKind, name: str) -> Mapping[str, str]:
-    """Return each file by its path inside the project."""
+    """Return the text of each file by its path inside the project.
+
+    The templates contain placeholders, which `filled` replaces by `words`. `about` and `settings` are templates
+    themselves; the others refer to them.
+    """
     words = {"kind": str(kind), "name": name, "module": _module(name), "Class": _class(name)}
     words["about"] = _filled(f"{kind}/about.txt", words).strip()
     words["settings"] = _filled(f"{kind}/settings.txt", words)
@@ -55,8 +60,10 @@ def _filled(template: str, words: Mapping[str, str]) -> str:
 
 
 def _module(name: str) -> str:
+    """Return the name of the Python module, e.g. `rewards_flags` for `rewards-flags`."""
     return name.replace("-", "_")
 
 
 def _class(name: str) -> str:
+    """Return the prefix of its class names, e.g. `RewardsFlags` for `rewards-flags`."""
     return "".join(part.capitalize() for part in name.split("-"))

@@ -1,4 +1,4 @@
-"""`sidecar backup` copies the record while a sidecar serves; `sidecar migrate` applies changes of its schema."""
+"""Declares `sidecar backup` (copies the record while a sidecar serves) and `sidecar migrate` (updates its schema)."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -54,7 +54,7 @@ def add_migrate(app: typer.Typer, settings_of: SettingsOf, migrate: Migrate) -> 
 
 
 def run_or_exit(work: Callable[[], Result]) -> Result:
-    """Return the result of `work`; an error ends the command."""
+    """Return the result of `work`; if it raises `SettingsProblem`, print the problems and end the command."""
     try:
         return work()
     except SettingsProblem as problem:

@@ -19,10 +19,13 @@ from subagents.history.v1 import history_pb2_grpc
 
 BOOT_SECRET_KEY: Final = "x-subagents-boot-secret"  # noqa: S105  the name of the header, not a secret
 PATIENCE: Final = timedelta(seconds=10)
+"""Time limit of a query."""
 MOST_FAILURES: Final = 5
 """The most failures in a row before a watch ends."""
 FIRST_PAUSE: Final = 0.25
+"""Seconds before a broken watch is resumed; doubled after each failure in a row."""
 PAGE: Final = 200
+"""The most rows that one request asks for."""
 HOW_TO_FIND: Final = (
     "start one with `sidecar serve --config sidecar.toml`, or give its address with --config, or with --target and "
     "--boot-secret-file"
@@ -31,7 +34,7 @@ HOW_TO_FIND: Final = (
 
 @unique
 class RecordExit(IntEnum):
-    """Exit codes of the commands that show turns; the last three are numbers of sysexits.h."""
+    """Exit codes of the commands that show turns; those from 64 on are the numbers of sysexits.h."""
 
     OK = 0
     NOT_FOUND = 1
@@ -54,7 +57,7 @@ class SidecarAddress:
 
 
 class RecordUnavailable(Exception):
-    """There is nothing to show; the message has the cause and the remedy.
+    """What was asked for cannot be shown; the message has the cause and the remedy.
 
     Attributes:
         code: the exit code of the command.
@@ -111,16 +114,17 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         return answer
 
     def episodes(self, most: int) -> tuple[list[Any], datetime | None]:
-        """Return the episodes used last, and the time up to which the list is complete."""
+        """Return up to `most` episodes, most recent first, and the time up to which they are complete."""
         return self._pages(self._stub.ListEpisodes, pb.ListEpisodesRequest(), "episodes", most)
 
     def episode(self, request: pb.ReadEpisodeRequest) -> pb.ReadEpisodeResponse:
-        """Return a conversation."""
+        """Return a conversation; empty if the episode memory has none under this id and user."""
         answer: pb.ReadEpisodeResponse = self._ask(self._stub.ReadEpisode, request)
         return answer
 
     def watch(self, turn_id: str) -> Iterator[pb.WatchEventsResponse]:
         """Yield the events of a turn until it has ended. Resumes at the last position when the connection breaks."""
+        # The sequence number of the last event, by child: each child numbers its events itself.
         seen: dict[str, int] = {}
         failures = 0
         while True:
@@ -181,6 +185,7 @@ def _as_of(answer: Any) -> datetime | None:
 
 
 def _metadata(where: SidecarAddress) -> Sequence[tuple[str, str]]:
+    """Return the metadata of every call: the boot secret. Raises `RecordUnavailable` if it cannot be read."""
     if where.boot_secret_file is None:
         return ()
     try:
@@ -198,18 +203,18 @@ def _metadata(where: SidecarAddress) -> Sequence[tuple[str, str]]:
 
 
 def _problem(error: Any, where: SidecarAddress) -> RecordUnavailable:
-    """Translate a failed call into an error for the operator; a call's `grpc.RpcError` is a `grpc.Call`, too."""
+    """Translate a failed call into an error for the operator. `error`: its `grpc.RpcError`, which is a `grpc.Call`."""
     from sidecar.cli.output.grpc_errors import error_info  # noqa: PLC0415  only a call that has failed needs it
 
     code: grpc.StatusCode = error.code()
-    said, reason = error.details() or "", error_info(error).reason
+    details, reason = error.details() or "", error_info(error).reason
     if code is grpc.StatusCode.UNAVAILABLE and not reason:
         return RecordUnavailable(f"no sidecar answers at {where.target}: {HOW_TO_FIND}", RecordExit.UNAVAILABLE)
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return RecordUnavailable(f"the server at {where.target} is no sidecar, or an older one", RecordExit.INTERNAL)
     if code is grpc.StatusCode.UNAUTHENTICATED:
         return RecordUnavailable(
-            f"the sidecar at {where.target} refused the boot secret: {said}; its file is server.boot_secret_file "
+            f"the sidecar at {where.target} refused the boot secret: {details}; its file is server.boot_secret_file "
             "of the sidecar's settings (--config, or --boot-secret-file)",
             RecordExit.NOT_ALLOWED,
             reason,
@@ -222,4 +227,4 @@ def _problem(error: Any, where: SidecarAddress) -> RecordUnavailable:
         grpc.StatusCode.RESOURCE_EXHAUSTED: RecordExit.UNAVAILABLE,
         grpc.StatusCode.PERMISSION_DENIED: RecordExit.NOT_ALLOWED,
     }.get(code, RecordExit.INTERNAL)
-    return RecordUnavailable(f"the sidecar at {where.target}: {said} ({reason or code.name})", exit_code, reason)
+    return RecordUnavailable(f"the sidecar at {where.target}: {details} ({reason or code.name})", exit_code, reason)

@@ -1,4 +1,4 @@
-"""`sidecar replay`: runs a recorded turn through the installed code, and prints the differences."""
+"""Implements `sidecar replay`: runs a recorded turn through the installed code, and prints the differences."""
 
 import json
 from collections.abc import Callable
@@ -17,10 +17,10 @@ DIFFERS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Replaying:
-    """The operations of the command; both raise `CannotReplay`.
+    """The operations that the command calls; both raise `CannotReplay`.
 
     Attributes:
-        fetch: gets an exported turn from the sidecar by its id.
+        fetch: gets an exported turn from the running sidecar by its id, as JSON text.
         replay: replays an exported turn.
     """
 
@@ -29,7 +29,12 @@ class Replaying:
 
 
 def replay(options: ReplayOptions, replaying: Replaying, out: TextIO) -> int:
-    """Replay a turn and print the result.
+    """Replay a turn, or export its input, and print the result.
+
+    Args:
+        options: the turn, where its input comes from, and the form of the output.
+        replaying: the operations.
+        out: where to print.
 
     Returns:
         The exit code: 0 the same (or exported), 1 it differs, 2 it cannot be replayed.
@@ -38,6 +43,7 @@ def replay(options: ReplayOptions, replaying: Replaying, out: TextIO) -> int:
     """
     try:
         raw = replaying.fetch(options.turn_id) if options.source is None else _read(options.source)
+        # Also before an export, so that no file is written that a replay would refuse.
         document = document_from_json(raw)
         if document.turn_id != options.turn_id:
             raise CannotReplay(f"{options.source} holds turn {document.turn_id}, not {options.turn_id}")
@@ -85,16 +91,16 @@ def _as_text(turn_id: str, report: ReplayReport) -> str:
 
 
 def _as_json(turn_id: str, report: ReplayReport) -> str:
-    of_dispatch = {key: [_outcome(each) for each in outcomes] for key, outcomes in report.replayed.outcomes.items()}
-    found = {
+    by_dispatch = {key: [_outcome(each) for each in outcomes] for key, outcomes in report.replayed.outcomes.items()}
+    result = {
         "replayed": True,
         "turn_id": turn_id,
         "same": not report.differences,
         "differences": report.differences,
         "notes": report.notes,
-        "joined": of_dispatch,
+        "joined": by_dispatch,
     }
-    return json.dumps(found, indent=2) + "\n"
+    return json.dumps(result, indent=2) + "\n"
 
 
 def _outcome(outcome: CallOutcome) -> dict[str, Any]:
@@ -102,7 +108,7 @@ def _outcome(outcome: CallOutcome) -> dict[str, Any]:
         "call_id": outcome.call_id,
         "sub_agent_id": outcome.sub_agent_id,
         "outcome": outcome.outcome.value,
-        "reason": outcome.reason and str(outcome.reason),
+        "reason": outcome.reason and str(outcome.reason),  # null if the call succeeded
         "attempts": outcome.attempts,
         "narration": outcome.answer.narration,
         "components": [each.name for each in outcome.answer.components],
@@ -110,4 +116,5 @@ def _outcome(outcome: CallOutcome) -> dict[str, Any]:
 
 
 def _counted(number: int, one: str, many: str) -> str:
+    """Return a number with its noun, e.g. `2 dispatches`."""
     return f"{number} {one if number == 1 else many}"

@@ -1,4 +1,4 @@
-"""The options of `sidecar replay`. Its implementation, `replay`, is imported only when the command runs."""
+"""Declares `sidecar replay`. What runs it, `sidecar.cli.record.replay`, is imported only when the command runs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ import typer
 from sidecar.settings import Settings
 
 CANNOT: Final = 2
+"""Exit code: the options contradict each other, or the turn cannot be replayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +18,8 @@ class ReplayOptions:
     """The options of a replay.
 
     Attributes:
-        source: a file that `export` wrote; None: the running sidecar.
-        export: the file for the input of a replay; nothing is replayed.
+        source: a file that an earlier command wrote with `--export`; None: the input comes from the running sidecar.
+        export: the file to write the input of the replay to, instead of replaying; None: replay.
     """
 
     turn_id: str
@@ -28,7 +29,8 @@ class ReplayOptions:
 
 
 Replay = Callable[[Settings | None, Path | None, ReplayOptions], int]
-"""Takes the settings (None: not given), the folder of the definitions, and the options; returns the exit code."""
+"""Takes the settings (None: not given), the folder of the definitions (None: that of the settings), and the options;
+returns the exit code."""
 
 
 def add_replay(app: typer.Typer, settings_of: Callable[[Path | None], Settings], run: Replay) -> None:
@@ -36,7 +38,7 @@ def add_replay(app: typer.Typer, settings_of: Callable[[Path | None], Settings],
 
     Args:
         app: the command line.
-        settings_of: reads the settings, or ends the command.
+        settings_of: reads the settings from a file and the environment; if they are invalid, ends the command.
         run: runs the replay.
     """
 
@@ -70,6 +72,7 @@ def add_replay(app: typer.Typer, settings_of: Callable[[Path | None], Settings],
         if source is not None and export is not None:
             typer.echo("--from and --export exclude each other", err=True)
             raise typer.Exit(CANNOT)
+        # Settings are required unless both inputs are given: then the command works where no sidecar is installed.
         offline = source is not None and definitions is not None and config is None
         settings = None if offline else settings_of(config)
         raise typer.Exit(run(settings, definitions, ReplayOptions(turn_id, source, export, as_json)))

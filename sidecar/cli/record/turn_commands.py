@@ -34,6 +34,7 @@ EXIT_CODES = (
 )
 
 SettingsOf = Callable[[Path | None], "Settings"]
+"""Reads the settings from a file (None: only the environment); if they are invalid, ends the command."""
 Open = Callable[[], Any]
 """Returns a `TurnCommands`: the address of the sidecar, and the output. Reads the settings if needed."""
 
@@ -67,6 +68,7 @@ def add_record_commands(app: typer.Typer, settings_of: SettingsOf) -> None:
         settings_of: reads the settings, or ends the command.
     """
     placed = with_place(settings_of)
+    # In two groups, because a function may have only few parameters.
     turns = given_by(_of_what, "what")(given_by(_of_whom_and_when, "whom")(_turns))
     app.command(name="turns", epilog=EXIT_CODES)(placed(turns))
     app.command(name="turn", epilog=EXIT_CODES)(placed(_turn))
@@ -80,27 +82,36 @@ def with_place(settings_of: SettingsOf) -> Callable[[Callable[..., None]], Calla
     """Return a decorator that adds the options for the sidecar's address; the command gets them as `at`."""
 
     def place(config: Config = None, target: Target = "", boot_secret_file: SecretFile = None) -> Open:
-        return lambda: _seeing(settings_of, config, target, boot_secret_file)
+        # Called when the command runs, because it imports gRPC and may read the settings.
+        return lambda: _turn_commands(settings_of, config, target, boot_secret_file)
 
     return given_by(place, "at")
 
 
 def given_by(made: Callable[..., object], into: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds the options of `made`; the command gets the result of `made` as `into`."""
+    """Return a decorator that adds options to a command, so that several commands can share them.
+
+    Typer derives the options of a command from its signature. The decorated command has its own parameters and those of
+    `made`; when it runs, `made` is called with its parameters, and the command gets the result as the argument `into`.
+
+    Args:
+        made: a function whose parameters are options.
+        into: the parameter of the command that receives the result.
+    """
     options = signature(made).parameters
 
-    def given_to(command: Callable[..., Any]) -> Callable[..., Any]:
-        def run(**given: Any) -> Any:
-            return command(**{into: made(**{name: given.pop(name) for name in options})}, **given)
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        def run(**values: Any) -> Any:
+            return command(**{into: made(**{name: values.pop(name) for name in options})}, **values)
 
         own = [each for name, each in signature(command).parameters.items() if name != into]
-        taken = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *options.values())]
-        run.__signature__ = Signature(taken)  # type: ignore[attr-defined]  # typer asks `inspect`, which honours it
-        run.__annotations__ = {each.name: each.annotation for each in taken}
+        combined = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *options.values())]
+        run.__signature__ = Signature(combined)  # type: ignore[attr-defined]  # typer asks `inspect`, which honours it
+        run.__annotations__ = {each.name: each.annotation for each in combined}
         run.__doc__ = command.__doc__
         return run
 
-    return given_to
+    return decorate
 
 
 def _of_what(
@@ -127,8 +138,8 @@ def _of_whom_and_when(
 
 def _turns(at: Open, what: dict[str, str], whom: dict[str, str], limit: Limit = 20, as_json: AsJson = False) -> None:
     """List the recorded turns, newest first. `sidecar turn <id>` shows one."""
-    made = _module()
-    raise typer.Exit(made.show_turns(at(), made.TurnsOptions(**what, **whom, limit=limit, as_json=as_json)))
+    views = _views()
+    raise typer.Exit(views.show_turns(at(), views.TurnsOptions(**what, **whom, limit=limit, as_json=as_json)))
 
 
 def _turn(
@@ -145,8 +156,8 @@ def _turn(
     indented.
     With --follow and --json: one line with a JSON object for each event.
     """
-    made = _module()
-    raise typer.Exit(made.show_turn(at(), made.TurnOptions(turn_id, tuple(child or ()), expand, follow, as_json)))
+    views = _views()
+    raise typer.Exit(views.show_turn(at(), views.TurnOptions(turn_id, tuple(child or ()), expand, follow, as_json)))
 
 
 def _episodes(
@@ -157,7 +168,7 @@ def _episodes(
 ) -> None:
     """List the recorded conversations, most recent first. `sidecar episodes show` prints one."""
     if context.invoked_subcommand is None:
-        raise typer.Exit(_module().show_episodes(at(), limit, as_json=as_json))
+        raise typer.Exit(_views().show_episodes(at(), limit, as_json=as_json))
 
 
 def _episode(
@@ -168,17 +179,17 @@ def _episode(
     as_json: AsJson = False,
 ) -> None:
     """Print one conversation: messages, answers, and requests to sub-agents."""
-    made = _module()
-    raise typer.Exit(made.show_episode(at(), made.EpisodeOptions(episode, principal, full, as_json)))
+    views = _views()
+    raise typer.Exit(views.show_episode(at(), views.EpisodeOptions(episode, principal, full, as_json)))
 
 
-def _module() -> ModuleType:
+def _views() -> ModuleType:
     from sidecar.cli.record import turn_views  # noqa: PLC0415  only these commands need gRPC
 
     return turn_views
 
 
-def _seeing(settings_of: SettingsOf, config: Path | None, target: str, secret_file: Path | None) -> Any:
+def _turn_commands(settings_of: SettingsOf, config: Path | None, target: str, secret_file: Path | None) -> Any:
     from sidecar.cli.record.client import SidecarAddress  # noqa: PLC0415  the same holds
 
     where = SidecarAddress(target, secret_file)
@@ -189,4 +200,4 @@ def _seeing(settings_of: SettingsOf, config: Path | None, target: str, secret_fi
             typer.echo("name the sidecar's settings file with --config, or its socket with --target", err=True)
             raise
         where = SidecarAddress(f"unix:{server.dispatch_socket}", secret_file or server.boot_secret_file)
-    return _module().TurnCommands(where, sys.stdout, sys.stderr)
+    return _views().TurnCommands(where, sys.stdout, sys.stderr)

@@ -50,7 +50,13 @@ class TurnsOptions:
 
 @dataclass(frozen=True, slots=True)
 class TurnOptions:
-    """The turn to show, and its form."""
+    """The turn to show, and its form.
+
+    Attributes:
+        children: ids of the children to show; empty: all.
+        expand: show contracts and all details.
+        follow: show events as they happen, until the turn has ended.
+    """
 
     turn_id: str
     children: Sequence[str] = ()
@@ -61,7 +67,7 @@ class TurnOptions:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeOptions:
-    """The conversation to show, and its layers."""
+    """The conversation to show. `full`: include tool messages, and turns before the summary."""
 
     episode: str
     principal: str
@@ -69,7 +75,7 @@ class EpisodeOptions:
     as_json: bool = False
 
 
-def show_turns(seeing: TurnCommands, options: TurnsOptions) -> int:
+def show_turns(commands: TurnCommands, options: TurnsOptions) -> int:
     """List turns; return the exit code."""
     state = f"TURN_STATE_{options.state.upper() or 'UNSPECIFIED'}"
     request = pb.ListTurnsRequest(
@@ -82,16 +88,16 @@ def show_turns(seeing: TurnCommands, options: TurnsOptions) -> int:
         reason=f"ERROR_REASON_{options.reason if _ends_a_call(options.reason) else 'UNSPECIFIED'}",
     )
     problem = (
-        _set_times(request, {"since": options.since, "until": options.until}, seeing.now())
+        _set_times(request, {"since": options.since, "until": options.until}, commands.now())
         if options.since or options.until
         else ""
     )
     if problem:
-        seeing.errors.write(f"{problem}\n")
+        commands.errors.write(f"{problem}\n")
         return RecordExit.USAGE
 
     if options.reason and not request.reason:
-        seeing.errors.write(
+        commands.errors.write(
             f"--reason: no call ends with {clean(options.reason)}; docs/errors.md lists the reasons of calls\n"
         )
         return RecordExit.USAGE
@@ -105,12 +111,13 @@ def show_turns(seeing: TurnCommands, options: TurnsOptions) -> int:
             screen.show(columns(header, [_turn_cells(row) for row in rows]))
         else:
             screen.show([[Part("no such turn is on record")]])
-        _say_as_of(seeing, as_of)
+        _print_as_of(commands, as_of)
 
-    return _seen(seeing, work)
+    return _with_client(commands, work)
 
 
 def _ends_a_call(reason: str) -> bool:
+    """Return whether a call can end with this reason; other reasons refuse whole requests and are in no record."""
     if not reason:
         return False
     from subagents_errors import CallFailure  # noqa: PLC0415  most lists name no reason
@@ -131,24 +138,24 @@ def _set_times(request: pb.ListTurnsRequest, times: Mapping[str, str], now: date
     return ""
 
 
-def show_turn(seeing: TurnCommands, options: TurnOptions) -> int:
+def show_turn(commands: TurnCommands, options: TurnOptions) -> int:
     """Show one turn; return the exit code."""
     from sidecar.cli.output.turn_timeline import Drawing, turn_lines  # noqa: PLC0415  a list draws no timeline
 
     def work(client: RecordClient, screen: Screen) -> None:
         if options.follow:
-            _follow(client, screen, seeing, options)
+            _follow(client, screen, commands, options)
             return
         turn = client.turn(options.turn_id, options.children)
         if options.as_json:
             screen.write(_json(message_to_json(turn)))
         else:
-            screen.show(turn_lines(turn, Drawing(screen.marks, screen.width, seeing.now(), options.expand)))
+            screen.show(turn_lines(turn, Drawing(screen.marks, screen.width, commands.now(), options.expand)))
 
-    return _seen(seeing, work)
+    return _with_client(commands, work)
 
 
-def show_episodes(seeing: TurnCommands, limit: int, *, as_json: bool) -> int:
+def show_episodes(commands: TurnCommands, limit: int, *, as_json: bool) -> int:
     """List episodes; return the exit code."""
 
     def work(client: RecordClient, screen: Screen) -> None:
@@ -160,12 +167,12 @@ def show_episodes(seeing: TurnCommands, limit: int, *, as_json: bool) -> int:
             screen.show(columns(header, [_episode_cells(row) for row in rows]))
         else:
             screen.show([[Part("no episode is recorded yet")]])
-        _say_as_of(seeing, as_of)
+        _print_as_of(commands, as_of)
 
-    return _seen(seeing, work)
+    return _with_client(commands, work)
 
 
-def show_episode(seeing: TurnCommands, options: EpisodeOptions) -> int:
+def show_episode(commands: TurnCommands, options: EpisodeOptions) -> int:
     """Show one conversation; return the exit code."""
     view = pb.EPISODE_VIEW_FULL if options.full else pb.EPISODE_VIEW_NARRATION
     request = pb.ReadEpisodeRequest(episode_id=options.episode, principal=options.principal, view=view)
@@ -176,6 +183,7 @@ def show_episode(seeing: TurnCommands, options: EpisodeOptions) -> int:
             screen.write(_json(message_to_json(episode)))
             return
         screen.show(_episode_lines(episode))
+        # The sidecar answers an unknown id with an empty conversation and not with an error.
         if not episode.turns and not episode.HasField("summary"):
             raise RecordUnavailable(
                 f"no conversation is stored for episode {options.episode} of principal {options.principal}; "
@@ -183,35 +191,37 @@ def show_episode(seeing: TurnCommands, options: EpisodeOptions) -> int:
                 RecordExit.NOT_FOUND,
             )
 
-    return _seen(seeing, work)
+    return _with_client(commands, work)
 
 
-def _say_as_of(seeing: TurnCommands, as_of: datetime | None) -> None:
+def _print_as_of(commands: TurnCommands, as_of: datetime | None) -> None:
     """Print the time of a list that is behind to standard error, so that JSON output does not change."""
     if as_of is not None:
-        seeing.errors.write(f"as of {timestamp(as_of)} UTC; later turns may still be missing\n")
+        commands.errors.write(f"as of {timestamp(as_of)} UTC; later turns may still be missing\n")
 
 
-def _seen(seeing: TurnCommands, work: Callable[[RecordClient, Screen], None]) -> int:
+def _with_client(commands: TurnCommands, work: Callable[[RecordClient, Screen], None]) -> int:
+    """Run `work` with a connection, and print its error if it fails. Returns the exit code."""
     try:
-        with RecordClient(seeing.where) as client:
-            work(client, Screen(seeing.out, seeing.environment))
+        with RecordClient(commands.where) as client:
+            work(client, Screen(commands.out, commands.environment))
     except RecordUnavailable as problem:
-        seeing.errors.write(f"{problem}\n")
+        commands.errors.write(f"{problem}\n")
         return problem.code
     except KeyboardInterrupt:
         pass  # Ctrl-C ends the command normally
     return RecordExit.OK
 
 
-def _follow(client: RecordClient, screen: Screen, seeing: TurnCommands, options: TurnOptions) -> None:
-    """Print events as they come; at the end the bars of all children."""
+def _follow(client: RecordClient, screen: Screen, commands: TurnCommands, options: TurnOptions) -> None:
+    """Print events as they happen; at the end, the bars of all children."""
     from sidecar.cli.output.turn_timeline import Drawing, event_line, turn_lines  # noqa: PLC0415  the same holds
 
     names: dict[str, str] = {}
     begin: datetime | None = None
     for message in client.watch(options.turn_id):
         for child in message.children:
+            # Offsets count from the first child: the stream does not say when the turn began.
             begin = begin or utc(child.opened_at)
             names[child.child_id] = f"{child.emission_index} {clean(child.sub_agent_id)}"
         for event in message.events:
@@ -222,7 +232,7 @@ def _follow(client: RecordClient, screen: Screen, seeing: TurnCommands, options:
                 screen.show([event_line(event, begin or utc(event.occurred_at), label)])
     if not options.as_json:
         turn = client.turn(options.turn_id, options.children)
-        screen.show([[], *turn_lines(turn, Drawing(screen.marks, screen.width, seeing.now(), events=False))])
+        screen.show([[], *turn_lines(turn, Drawing(screen.marks, screen.width, commands.now(), events=False))])
 
 
 def _turn_cells(row: Any) -> list[Part]:
@@ -236,6 +246,7 @@ def _turn_cells(row: Any) -> list[Part]:
         Part(clean(",".join(row.sub_agent_ids)) or "-"),
         Part(str(row.child_count)),
         Part(str(row.failed_child_count), "red" if row.failed_child_count else ""),
+        # At least 0: begin and end may come from the clocks of two sidecars.
         Part("-" if duration is None else length(max(duration, timedelta(0)))),
     ]
 

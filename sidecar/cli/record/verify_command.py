@@ -1,4 +1,4 @@
-"""The options of `sidecar verify-log`. Its implementation, `verify_log`, is imported only when the command runs."""
+"""Declares `sidecar verify-log`. What runs it, `sidecar.cli.record.verify_log`, is imported only when it runs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from sidecar.cli.record.source import RecordSource
 from sidecar.settings import SettingsProblem
 
 CANNOT_READ: Final = 2
+"""Exit code: the settings, the record, a checkpoint file or a key cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class VerifyLog:
 
 
 def add_verify_log(app: typer.Typer, verify_log: VerifyLog) -> None:
-    """Add the command."""
+    """Add the command to the command line `app`."""
 
     @app.command(name="verify-log")
     def verify(
@@ -64,12 +65,13 @@ def add_verify_log(app: typer.Typer, verify_log: VerifyLog) -> None:
 
         Exit codes: 0 intact, 1 findings, 2 something cannot be read.
         """
-        said = RecordSource(sqlite, postgresql_dsn_file, checkpoints or (), public_key or ())
+        source = RecordSource(sqlite, postgresql_dsn_file, checkpoints or (), public_key or ())
         if config is not None:
             try:
-                said = said.with_defaults_of(verify_log.configured(config))
+                # Options take precedence, e.g. to compare a backup with the checkpoints of the running sidecar.
+                source = source.with_defaults_of(verify_log.configured(config))
             except SettingsProblem as problem:
                 lines = "\n".join(f"  {line}" for line in problem.problems)
                 typer.echo(f"the settings cannot be used:\n{lines}", err=True)
                 raise typer.Exit(CANNOT_READ) from None
-        raise typer.Exit(verify_log.run(said, as_json))
+        raise typer.Exit(verify_log.run(source, as_json))

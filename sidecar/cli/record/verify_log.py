@@ -32,7 +32,7 @@ MOST_IN_JSON: Final = 10_000
 
 @unique
 class Verdict(IntEnum):
-    """Exit codes."""
+    """The result of a verification, as exit code."""
 
     WHOLE = 0
     FINDINGS = 1
@@ -41,10 +41,10 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verifying:
-    """The operations of the command. Both raise `RecordUnreadable`.
+    """The operations that the command calls. Both raise `RecordUnreadable`.
 
     Attributes:
-        open_record: opens a record for reading.
+        open_record: opens a record for reading, with the audit of rollouts in it.
         read_keys: reads public keys.
     """
 
@@ -64,7 +64,7 @@ def verify_log(source: RecordSource, verifying: Verifying, out: TextIO, err: Tex
 
 
 async def _verify(source: RecordSource, verifying: Verifying, report: "_Report") -> int:
-    place: CheckpointSource | None = None
+    signed: CheckpointSource | None = None
     # Checkpoints that are not verified would give an appearance of proof, so one without the other is refused.
     if bool(source.checkpoints) != bool(source.public_keys):
         raise RecordUnreadable("give checkpoints and public keys together, or neither")
@@ -72,9 +72,9 @@ async def _verify(source: RecordSource, verifying: Verifying, report: "_Report")
         for file in source.checkpoints:
             file.open("rb").close()  # a missing file is reported before a verification that may take hours
         files = [partial(lines_of, file) for file in source.checkpoints]
-        place = CheckpointSource(files, verifying.read_keys(source.public_keys))
+        signed = CheckpointSource(files, verifying.read_keys(source.public_keys))
     async with verifying.open_record(source) as (record, audit):
-        verification = LogVerification(record, place, report.progress, audit)
+        verification = LogVerification(record, signed, report.progress, audit)
         async for finding in verification.findings():
             report.found(finding)
     return report.end(verification)
@@ -87,7 +87,7 @@ def lines_of(file: Path) -> Iterator[bytes]:
 
 
 class _Report:
-    """Prints the findings."""
+    """Prints the findings, the progress and the verdict: as text while it goes, or as one JSON object at the end."""
 
     def __init__(self, out: TextIO, err: TextIO, *, as_json: bool) -> None:
         self._out = out
@@ -106,31 +106,31 @@ class _Report:
         elif len(self._findings) < MOST_IN_JSON:
             self._findings.append(finding)
 
-    def progress(self, looked: VerificationProgress) -> None:
+    def progress(self, so_far: VerificationProgress) -> None:
         """Print the progress from time to time."""
-        rows = looked.facts + looked.turns
+        rows = so_far.facts + so_far.turns
         if rows >= self._next_line:
             self._next_line = rows + PROGRESS_EVERY
             # On standard error, because standard output may be piped as JSON.
-            self._err.write(f"... {looked.facts} facts in {looked.turns} turns\n")
+            self._err.write(f"... {so_far.facts} facts in {so_far.turns} turns\n")
 
     def end(self, verification: LogVerification) -> int:
         """Print the verdict and return the exit code."""
-        looked, notices = verification.looked, list(verification.notices())
+        counts, notices = verification.looked, list(verification.notices())
         if self._as_json:
-            whole = {
+            result = {
                 "whole": not self._count,
                 "findings": self._findings,
                 "findings_count": self._count,
                 "notices": notices,
-                "looked_at": looked,
+                "looked_at": counts,
             }
-            self._out.write(msgspec.json.format(msgspec.json.encode(whole)).decode() + "\n")
+            self._out.write(msgspec.json.format(msgspec.json.encode(result)).decode() + "\n")
         else:
             self._out.writelines(f"note: {notice}\n" for notice in notices)
             self._out.write(
-                f"{'whole' if not self._count else f'{self._count} findings'}: {looked.facts} facts in {looked.turns} "
-                f"turns under {looked.roots} running roots, {looked.audit} audit rows, {looked.checkpoints} "
-                f"checkpoints, {looked.markers} retention markers, {looked.erasures} erasures\n"
+                f"{'whole' if not self._count else f'{self._count} findings'}: {counts.facts} facts in {counts.turns} "
+                f"turns under {counts.roots} running roots, {counts.audit} audit rows, {counts.checkpoints} "
+                f"checkpoints, {counts.markers} retention markers, {counts.erasures} erasures\n"
             )
         return Verdict.FINDINGS if self._count else Verdict.WHOLE

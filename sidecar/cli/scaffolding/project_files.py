@@ -1,4 +1,4 @@
-"""Writes a new project from templates, completely or not at all."""
+"""Writes a new project from templates, completely or not at all; for `sidecar init` and `sidecar plugins new`."""
 
 import tempfile
 from collections.abc import Mapping
@@ -23,27 +23,28 @@ def write_project(name: str, folder: Path, contents: Mapping[str, str]) -> Path:
         ScaffoldError: something with this name exists, or the folder cannot be written.
     """
     project = folder / name
-    if _is_there(project):
-        raise _taken(project)
+    if _exists(project):
+        raise _exists_already(project)
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as whole:
-            written = Path(whole) / name
+        # In a temporary folder first, and in the same file system, where a rename is atomic.
+        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as temporary:
+            written = Path(temporary) / name
             for path, text in contents.items():
                 (written / path).parent.mkdir(parents=True, exist_ok=True)
                 (written / path).write_text(text, encoding="utf-8")
-            written.rename(project)  # at once; refused if another process has put something there meanwhile
+            written.rename(project)  # refused if another process has put something there meanwhile
     except OSError as error:
-        if _is_there(project):
-            raise _taken(project) from None
+        if _exists(project):
+            raise _exists_already(project) from None
         raise ScaffoldError(f"{project} cannot be written: {error.strerror or error}") from error
     return project
 
 
-def _is_there(project: Path) -> bool:
+def _exists(project: Path) -> bool:
     return project.exists() or project.is_symlink()
 
 
-def _taken(project: Path) -> ScaffoldError:
+def _exists_already(project: Path) -> ScaffoldError:
     return ScaffoldError(f"{project} exists already; choose another name, or another folder with --dir")
 
 

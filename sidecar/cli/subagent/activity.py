@@ -1,4 +1,4 @@
-"""`sidecar subagent active-periods`: the times a sub-agent was active for users; `sidecar end-turn`: ends a turn."""
+"""Implements `sidecar subagent active-periods` (when a definition was active for users) and `sidecar end-turn`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,11 +47,19 @@ def end_turn(commands: OperatorCommands, options: StepOptions) -> int:
 
 
 WHOLE: Final = 10_000
+"""All users, in basis points."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActivePeriodsOptions:
-    """The users to report on: one user, or a share in basis points; exactly one of the two."""
+    """The definition, and the users to report on: one user, or a share of all users; exactly one of the two.
+
+    Attributes:
+        name: the id of the definition.
+        user: the principal of the user.
+        share: basis points. The share contains the users whom a ramp reaches first.
+        slot: empty: the only slot that has the definition.
+    """
 
     name: str
     user: str = ""

@@ -50,7 +50,13 @@ HELPS: Final = {
 
 
 def advice_for(reason: str, metadata: Mapping[str, str], name: str) -> str:
-    """Return the next action after a refusal concerning `name`; empty: there is no reason."""
+    """Return the next action after a refusal; empty: there is no reason, so no sidecar has refused.
+
+    Args:
+        reason: the reason in `google.rpc.ErrorInfo`.
+        metadata: of the same `ErrorInfo`; a sidecar may send a remedy, and values such as the gate that held the step.
+        name: the id of the definition that the request was about; empty: none.
+    """
     helps = {each.value: text for each, text in HELPS.items()}
     page = f"see docs/errors.md#{reason.lower()}" if reason else ""
     text = helps.get(metadata.get(REMEDY, ""), NEXT.get(reason, page))

@@ -46,8 +46,11 @@ class OperatorExit(IntEnum):
 
     DONE = 0
     REFUSED = 1
+    """The sidecar examined the request and refused it."""
     NOT_ASKED = 2
+    """The request was not sent, or its sender was refused: no sidecar, no token, wrong role, invalid arguments."""
     PARTIAL = 3
+    """Done in part, e.g. a replica does not show the change yet, or the step is not recorded yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ class CannotOperate(Exception):
         advice: the next action; empty if the message contains it.
         code: the exit code of the command.
         reason: the reason in `google.rpc.ErrorInfo`; empty if no sidecar sent one.
-        uncertain: whether the step may have been taken nevertheless.
+        uncertain: whether the step may have been taken nevertheless, e.g. because the answer was lost.
     """
 
     def __init__(
@@ -133,8 +136,8 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
 
     def begin(self, method: str, request: Message, seconds: float) -> Any:
         """Send a request and return the call for `answer_of` without waiting."""
-        asked = _method(self._channel.unary_unary, method, request)
-        return asked.future(request, timeout=seconds, metadata=self._metadata)
+        rpc = _method(self._channel.unary_unary, method, request)
+        return rpc.future(request, timeout=seconds, metadata=self._metadata)
 
     def answer_of(self, call: Any, name: str = "") -> Any:
         """Wait for the answer of a call that `begin` returned."""
@@ -158,9 +161,9 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
     def audit(self, request: pb.WatchAuditRequest) -> Iterator[Sequence[Any]]:
         """Yield rows of the audit in batches as they arrive."""
         try:
-            watched = _method(self._channel.unary_stream, "WatchAudit", request)
+            rpc = _method(self._channel.unary_stream, "WatchAudit", request)
             # Without a deadline: an operator may follow the audit for hours.
-            for message in watched(request, metadata=self._metadata):
+            for message in rpc(request, metadata=self._metadata):
                 yield message.rows
         except grpc.RpcError as error:
             raise problem_of(error, self.target, request.definition_id or request.slot) from None
@@ -168,20 +171,21 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
     def messages(self, method: str, request: Message, seconds: float) -> Iterator[Any]:
         """Yield the messages of a streamed answer as they arrive."""
         try:
-            asked = _method(self._channel.unary_stream, method, request)
-            yield from asked(request, timeout=seconds, metadata=self._metadata)
+            rpc = _method(self._channel.unary_stream, method, request)
+            yield from rpc(request, timeout=seconds, metadata=self._metadata)
         except grpc.RpcError as error:
             raise problem_of(error, self.target, "") from None
 
 
 def _method(make: Callable[..., Any], method: str, request: Message) -> Any:
-    """Return what calls a method; `make` is a channel's `unary_unary` or `unary_stream`.
+    """Return a callable for the RPC `method`; `make` is a channel's `unary_unary` or `unary_stream`.
 
-    Service and type of the answer follow from the request. The generated stubs would load the messages of all methods,
-    which is much of what a command costs.
+    Made here and not taken from the generated stubs, whose import would load the messages of all RPCs and take much of
+    a command's time. The service follows from the package of the request, and the answer from the method's name.
     """
     kind = type(request)
     package = kind.DESCRIPTOR.file.package
+    # In the module of the request, because a .proto file of this project contains both messages of an RPC.
     answer = getattr(sys.modules[kind.__module__], f"{method}Response")
     return make(
         f"/{package}.{SERVICES[package]}/{method}",
@@ -191,7 +195,13 @@ def _method(make: Callable[..., Any], method: str, request: Message) -> Any:
 
 
 def problem_of(error: Any, target: str, name: str) -> CannotOperate:
-    """Translate a failed call into an error for the operator; a call's `grpc.RpcError` is a `grpc.Call`, too."""
+    """Translate a failed call into an error for the operator.
+
+    Args:
+        error: the `grpc.RpcError` of the call; it is a `grpc.Call`, too, so it has the code and the metadata.
+        target: the address that was called.
+        name: the sub-agent that the advice mentions; empty: none.
+    """
     from sidecar.cli.output.grpc_errors import error_info  # noqa: PLC0415  only a call that has failed needs it
 
     code: grpc.StatusCode = error.code()

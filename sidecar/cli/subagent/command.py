@@ -1,4 +1,4 @@
-"""Declares the group `sidecar subagent` and its reading commands. gRPC is imported when one runs: --help stays fast."""
+"""Declares the group `sidecar subagent`, its reading commands, and `sidecar erase`. gRPC is imported when one runs."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""Implements `sidecar subagent decommission begin|decide|undo|step|list|status`: requests to a sidecar."""
+"""Implements `sidecar subagent decommission begin|decide|undo|step|list|status`.
+
+`cleanup.py` implements `patch` and `overdue`, which read a checkout of the repository with the definitions.
+"""
 
 from pathlib import Path
 from typing import Any, Final
@@ -76,10 +79,10 @@ def step(
     Args:
         commands: address and output.
         options: the sub-agent, and the reason.
-        at: the checkout.
+        at: the checkout to inspect, if any.
         number: of the step; 0: the next step.
-        code: whether the code was deleted or deprecated.
-        word: what the operator confirms.
+        code: whether the code was deleted or deprecated; only step 3 records it.
+        word: what the operator has checked, in words; required for some steps if there is no checkout.
     """
 
     def verbs(target: StepTarget) -> list[Verb]:
@@ -92,9 +95,11 @@ def step(
 
 def completing(name: str, number: int, code: CodeStatus, confirmed: str) -> list[Verb]:
     """Return the step that records a step of the cleanup. `confirmed`: what was checked, for steps 3 and 5."""
+    # The sidecar verifies the other steps itself, so they need no confirmation.
     fields: dict[str, Any] = {"step": number, "confirmed": confirmed[:LONGEST_WORD] if number in VOUCHED else ""}
     if number == pb.CLEANUP_STEP_MODULES:
         fields["code"] = CODE[code]
+    # Deleted code cannot be restored by the sidecar, so from then on an undo would promise what it cannot keep.
     final = number == pb.CLEANUP_STEP_MODULES and code is CodeStatus.GONE
     danger = f"After this step the decommission of {clean(name)} cannot be undone." if final else ""
     message = f"; confirmed: {clean(confirmed)}" if fields["confirmed"] else ""
@@ -141,7 +146,7 @@ def _confirmed(
     no confirmation.
     """
     if at.root is not None:
-        return "; ".join(filter(None, (_looked(commands, name, at, number, code), word)))
+        return "; ".join(filter(None, (_inspect(commands, name, at, number, code), word)))
     if number in VOUCHED and not word:
         raise CannotOperate(
             f"a sidecar cannot verify step {step_word(number)}",
@@ -151,7 +156,7 @@ def _confirmed(
     return word
 
 
-def _looked(commands: OperatorCommands, name: str, at: CheckoutLocation, number: int, code: CodeStatus) -> str:
+def _inspect(commands: OperatorCommands, name: str, at: CheckoutLocation, number: int, code: CodeStatus) -> str:
     """Inspect the checkout for everything that a step and the steps before it remove, including recorded steps.
 
     Recorded steps are inspected again because a later merge may have restored what they removed.

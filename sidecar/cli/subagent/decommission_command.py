@@ -60,6 +60,8 @@ Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this fil
 Remove = Annotated[bool, typer.Option("--remove-entry", help="Step 1 removes the entry instead of marking it.")]
 
 MakePlace = Callable[..., Any]
+"""Builds an object from the options of a command, once the implementation is imported: a `CheckoutLocation` (from a
+file of `--record`, or None), or `PatchOptions` (from the id of the definition)."""
 
 
 class Completion(NamedTuple):
@@ -81,6 +83,7 @@ def add_decommission(group: typer.Typer, placed: Placed, asked: Placed, checkout
     app = PlainTyper(no_args_is_help=True, help=HELP, epilog=EXIT_CODES)
     group.add_typer(app, name="decommission")
 
+    # The parameters of these three functions are options; `given_by` adds them to the commands below.
     def place(checkout: CheckoutDir = None, modules: Modules = MODULES) -> Any:
         return lambda record=None: _cleanup().CheckoutLocation(checkouts(), checkout, modules, record)
 
@@ -93,16 +96,16 @@ def add_decommission(group: typer.Typer, placed: Placed, asked: Placed, checkout
         code = CodeStatus.DEPRECATED if deprecate_modules else CodeStatus.GONE
         return lambda name: _cleanup().PatchOptions(name, through, code, remove_entry, out)
 
-    looked = given_by(place, "look_at")
+    with_checkout = given_by(place, "look_at")
     commands: dict[str, Callable[..., None]] = {
         "begin": asked(_begin),
         "status": _status,
         "list": _list,
-        "patch": given_by(patching, "wanted")(looked(_patch)),
-        "step": given_by(done, "how")(asked(looked(_step))),
+        "patch": given_by(patching, "wanted")(with_checkout(_patch)),
+        "step": given_by(done, "how")(asked(with_checkout(_step))),
         "decide": asked(_decide),
         "undo": asked(_undo),
-        "overdue": looked(_overdue),
+        "overdue": with_checkout(_overdue),
     }
     for name, command in commands.items():
         app.command(name=name, epilog=EXIT_CODES)(placed(command))

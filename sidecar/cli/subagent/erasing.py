@@ -1,4 +1,4 @@
-"""`sidecar erase`: erases the content of one user, through the running sidecar or in the file of the record."""
+"""Implements `sidecar erase`: erases the content of one user, through the running sidecar or in the record's file."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,13 @@ HOW_TO_ERASE_OFFLINE: Final = "if no sidecar runs on this SQLite record, --offli
 
 @dataclass(frozen=True, slots=True)
 class EraseOptions:
-    """The user, and the reason."""
+    """The user, the reason, and how to run.
+
+    Attributes:
+        principal: the user.
+        preview: only count the content.
+        yes: do not ask for a confirmation.
+    """
 
     principal: str
     reason: str
@@ -38,7 +44,7 @@ def erase(commands: OperatorCommands, options: EraseOptions) -> int:
 
     def work(client: OperatorClient) -> OperatorExit:
         try:
-            return _erase(commands, options, lambda preview: _last(client, options, preview=preview))
+            return _erase(commands, options, lambda preview: _erase_at(client, options, preview=preview))
         except CannotOperate as problem:
             # Only if no sidecar answered. A refusal has a reason, which --offline must not be used to get around.
             if problem.code is OperatorExit.NOT_ASKED and problem.uncertain and not problem.reason:
@@ -69,19 +75,20 @@ def _erase(commands: OperatorCommands, options: EraseOptions, erase: Erase) -> O
         return _print_report(commands, options, preview_report)
     danger = (
         f"The content of {preview_report.turns} turns of {clean(options.principal)} and all conversations will be "
-        f"erased "
-        "permanently."
+        "erased permanently."
     )
     confirm(commands, StepOptions(options.principal, options.reason, yes=options.yes), danger)
     return _print_report(commands, options, erase(False))
 
 
-def _last(client: OperatorClient, options: EraseOptions, *, preview: bool) -> ErasureReport:
+def _erase_at(client: OperatorClient, options: EraseOptions, *, preview: bool) -> ErasureReport:
+    """Erase, or only count, through the sidecar; return the final report."""
     request = admin_pb2.EraseUserRequest(principal=options.principal, reason=options.reason, preview=preview)
-    news = list(client.messages("EraseUser", request, ERASING))
-    if not news:
+    # Each message has the counts so far; the last one is the result.
+    messages = list(client.messages("EraseUser", request, ERASING))
+    if not messages:
         raise CannotOperate("the sidecar closed the stream without a result", OperatorExit.NOT_ASKED, uncertain=True)
-    report = news[-1]
+    report = messages[-1]
     return ErasureReport(
         looked_at=report.turns_read,
         turns=report.turn_count,
@@ -93,6 +100,7 @@ def _last(client: OperatorClient, options: EraseOptions, *, preview: bool) -> Er
 
 
 def _print_report(commands: OperatorCommands, options: EraseOptions, report: ErasureReport) -> OperatorExit:
+    """Print a report; return the exit code that it means."""
     if commands.as_json:
         commands.write_json(
             {

@@ -18,7 +18,13 @@ KILL: Final = "kill"
 
 
 def show_flags(commands: OperatorCommands, name: str, which: str = "") -> int:
-    """Show both flags, or one, of each definition of a slot. Returns the exit code."""
+    """Show the flags of each definition of a slot. Returns the exit code.
+
+    Args:
+        commands: address and output.
+        name: a slot, or the id of a definition in it.
+        which: `kill` or `cohort`; empty: both.
+    """
 
     def work(client: OperatorClient) -> OperatorExit:
         answer = client.ask("GetFlags", pb.GetFlagsRequest(slot=name), name)
@@ -36,7 +42,7 @@ def show_flags(commands: OperatorCommands, name: str, which: str = "") -> int:
 
 
 def switch_on(commands: OperatorCommands, options: StepOptions, which: str, version: int | None) -> int:
-    """Switch a flag on again. Returns the exit code."""
+    """Switch a flag on again. `version`: the expected version of the flag; None: any. Returns the exit code."""
     return take(commands, options, lambda target: switching_on(target, which, version))
 
 
@@ -77,7 +83,11 @@ def _expected(version: int | None) -> dict[str, Any]:
 
 
 def _awaited(which: str, wanted: int) -> Any:
-    """Return a predicate: does the flag have the wanted value? The kill flag is the first of the two."""
+    """Return a predicate on a definition's flags: does the flag have the wanted value?
+
+    With `--wait`, `Stepping` asks it until an operator has switched a flag that the sidecar cannot write.
+    """
+    # The kill flag is the first of the two.
     index = 0 if which == KILL else 1
 
     def switched(flags: Sequence[Any]) -> bool:

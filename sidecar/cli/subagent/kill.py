@@ -1,4 +1,4 @@
-"""`sidecar subagent kill`: sends a kill to several sidecars concurrently and reports the outcome at each."""
+"""Implements `sidecar subagent kill`: sends a kill to several sidecars at the same time, and reports each outcome."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -33,7 +33,10 @@ class KillResult:
 
 
 def kill(commands: OperatorCommands, options: StepOptions) -> int:
-    """Kill a definition at every target under one request id. Returns the exit code."""
+    """Kill a definition at every target under one request id. Returns the exit code.
+
+    Under one id the record has the kill once, whichever of the sidecars writes it first.
+    """
     request_id = options.request_id or commands.new_id()
     targets = commands.where.targets
 
@@ -47,9 +50,9 @@ def kill(commands: OperatorCommands, options: StepOptions) -> int:
             waited = _waited(commands, options, replies)
         code = _code(replies, waited, dry_run=options.dry_run)
         if commands.as_json:
-            commands.write_json(_object(replies, request_id, code, waited))
+            commands.write_json(_as_object(replies, request_id, code, waited))
         else:
-            _tell(commands, options, replies, request_id, waited)
+            _print(commands, options, replies, request_id, waited)
         return code
 
     return with_errors(commands, work)
@@ -98,17 +101,20 @@ def _waited(commands: OperatorCommands, options: StepOptions, replies: Sequence[
 
 
 def _code(replies: Sequence[KillResult], waited: Waited | None, *, dry_run: bool) -> OperatorExit:
+    """Return the exit code: done only if every sidecar was reached, the kill is recorded, and no replica lags."""
     results = [reply.result for reply in replies if reply.result]
     problems = [reply.problem for reply in replies if reply.problem]
     if not results:
         codes = {problem.code for problem in problems}
+        # A refusal before "not asked": it is an answer, and a repetition would get the same one.
         return OperatorExit.REFUSED if OperatorExit.REFUSED in codes else OperatorExit.NOT_ASKED
+    # One record is enough: all replicas read it.
     recorded = dry_run or any(map(is_lasting, results))
     shown = waited is None or not waited.laggards
     return OperatorExit.DONE if recorded and shown and not problems else OperatorExit.PARTIAL
 
 
-def _object(
+def _as_object(
     replies: Sequence[KillResult], request_id: str, code: OperatorExit, waited: Waited | None
 ) -> dict[str, Any]:
     targets = [
@@ -121,15 +127,16 @@ def _object(
         for reply in replies
     ]
     laggards = [] if waited is None else list(waited.laggards)
-    made = {"request_id": request_id, "exit_code": int(code), "targets": targets, "laggards": laggards}
+    answer = {"request_id": request_id, "exit_code": int(code), "targets": targets, "laggards": laggards}
+    # As every other command that failed, so that a script need not know the list of targets.
     if all(reply.problem for reply in replies):
-        made["problem"] = next(
+        answer["problem"] = next(
             reply.problem.as_object for reply in replies if reply.problem and reply.problem.code is code
         )
-    return made
+    return answer
 
 
-def _tell(
+def _print(
     commands: OperatorCommands,
     options: StepOptions,
     replies: Sequence[KillResult],

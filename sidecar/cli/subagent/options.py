@@ -10,11 +10,9 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 
 EXIT_CODES: Final = (
-    "Exit codes: 0 done; 1 refused by rules, gates, policies or a changed revision, or unknown sub-agent; 2 not "
-    "sent (no "
-    "sidecar, no token, wrong role, not confirmed, invalid arguments); 3 partly done: a replica was not reached or "
-    "lags, "
-    "a flag must be switched first, or the step is not recorded yet; 78 invalid settings."
+    "Exit codes: 0 done; 1 refused by rules, gates, policies or a changed revision, or unknown sub-agent; 2 not sent "
+    "(no sidecar, no token, wrong role, not confirmed, invalid arguments); 3 partly done: a replica was not reached or "
+    "lags, a flag must be switched first, or the step is not recorded yet; 78 invalid settings."
 )
 TURN_EXIT_CODES: Final = (
     "Exit codes: 0 the turn has ended, now or earlier; 1 unknown turn, or refused; 2 not sent (no sidecar, no token, "
@@ -81,30 +79,39 @@ Open = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class ErasePlace:
-    """The two ways to erase content: through a sidecar, or in the file of the record."""
+    """The two ways to erase content.
+
+    Attributes:
+        opened: returns the `OperatorCommands` to erase through a sidecar.
+        offline: erases in the file of the record; takes `EraseOptions` and `preview`.
+    """
 
     opened: Open
     offline: Callable[..., Any]
 
 
 Placed = Callable[[Callable[..., None]], Callable[..., None]]
+"""A decorator that adds options to a command, here those for the sidecar's address."""
 
 
 def socket_of(config: Path | None, settings_of: Callable[[Path | None], Any]) -> str:
     """Return the target that the settings name, or end the command.
 
-    Without a file, `NO_PLACE` comes first: what is missing in the settings does not matter then.
+    Args:
+        config: the settings file; None: only environment variables.
+        settings_of: reads the settings; if they are invalid, prints the problems and ends the command.
     """
-    said = StringIO()
+    # Kept back: without a file, the missing address is the operator's mistake, so it must come before these problems.
+    problems = StringIO()
     try:
-        with redirect_stderr(said):
+        with redirect_stderr(problems):
             return f"unix:{settings_of(config).operators.socket}"
     except typer.Exit:
         if config is None:
             typer.echo(NO_PLACE, err=True)
         raise
     finally:
-        typer.echo(said.getvalue(), err=True, nl=False)
+        typer.echo(problems.getvalue(), err=True, nl=False)
 
 
 def parse_or_exit(read: Callable[[str], ValueT], text: str) -> ValueT:

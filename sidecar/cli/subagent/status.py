@@ -17,6 +17,7 @@ from subagents.admin.v1 import admin_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 WHOLE: Final = 10_000
+"""A ramp of 100 %, in basis points."""
 HEADER: Final = ("slot", "active", "serves", "other users", "pinned")
 SERVING: Final = frozenset(
     {
@@ -41,7 +42,8 @@ class Status:
         process: the state of the process, which is known also while the store is unavailable.
         rollouts: None if they could not be read; while the store is unavailable, what this replica serves.
         replicas: None if they could not be read.
-        steps: by slot: the audit row of the last step that changed which users are served; None as above.
+        steps: by slot, the audit row of the last step that changed which users are served; None if the audit could not
+            be read.
         problem: why something could not be read.
     """
 
@@ -94,6 +96,7 @@ def status_lines(status: Status) -> Iterator[TextLine]:
 def _ask(client: OperatorClient) -> Status:
     status = Status(client.ask("GetStatus", admin_pb2.GetStatusRequest()))
     try:
+        # In its own statement: if one of the next reads fails, the rollouts are shown nevertheless.
         status = replace(status, rollouts=client.rollouts())
         replicas = client.ask_all("ListReplicas", pb.ListReplicasRequest(), "replicas")
         steps = _last_steps(row for rows in client.audit(pb.WatchAuditRequest(no_follow=True)) for row in rows)
@@ -124,12 +127,15 @@ def _as_object(status: Status) -> dict[str, Any]:
 
 
 def _last_steps(rows: Iterable[Any]) -> dict[str, Any]:
-    """Return by slot the first row of the last request that changed who is served: the step, before what follows."""
+    """Return, by slot, the first row of the last request that changed which users are served.
+
+    One request can write several rows, e.g. a ramp and the switch of a flag; the first one is the step itself.
+    """
     steps: dict[str, Any] = {}
     for row in rows:
         known = steps.get(row.slot)
-        follows = known is not None and row.request_id and row.request_id == known.request_id
-        if _changes_who_is_served(row) and not follows:
+        same_request = known is not None and row.request_id and row.request_id == known.request_id
+        if _changes_who_is_served(row) and not same_request:
             steps[row.slot] = row
     return steps
 
@@ -171,17 +177,22 @@ def _step_lines(slots: Iterable[pb.SlotStatus], steps: Mapping[str, Any] | None)
 
 
 def _row(slot: pb.SlotStatus) -> list[Part]:
+    """Return the row of a slot: its active definition, the users that it serves, and what other users get."""
     found: dict[str, Any] = {each.digest: each for each in slot.definitions}
     active = found.get(slot.active_digest)
     pinned = Part(str(sum(each.pinned_turns for each in slot.definitions)))
     if active is None:
         return [Part(clean(slot.slot)), Part("none", "red"), Part("not served", "red"), Part("not served"), pinned]
     target = found.get(active.target_digest)
-    outside = "not served" if target is None or active.ramp_basis_points == WHOLE else _name(target)
     if active.ramp_basis_points == WHOLE:
-        outside = "-"
-    elif target is not None and target.ramp_basis_points < WHOLE:
+        outside = "-"  # there are no other users
+    elif target is None:
+        outside = "not served"
+    elif target.ramp_basis_points < WHOLE:
+        # The target was replaced before its own ramp was complete; it still serves only the users of that ramp.
         outside = f"{_name(target)} to {percent(target.ramp_basis_points)}"
+    else:
+        outside = _name(target)
     mode = " (mode experiment)" if slot.mode == pb.ROLLOUT_MODE_EXPERIMENT else ""
     serves = f"{definition_effect(active, slot.definitions)} of users{mode}"
     return [Part(clean(slot.slot)), Part(_name(active)), Part(serves), Part(outside), pinned]
@@ -192,10 +203,11 @@ def _name(each: pb.DefinitionStatus) -> str:
 
 
 def _attention(rollouts: Any) -> Iterator[TextLine]:
+    """Yield what an operator should look at: flag backends, open breaches, and drifts."""
     for backend in rollouts.backends:
         if not backend.fresh:
-            said = "unreachable; definitions with flags in this backend are not served"
-            yield [Part(f"attention: flag backend {clean(backend.name)}: {said}", "red")]
+            effect = "unreachable; definitions with flags in this backend are not served"
+            yield [Part(f"attention: flag backend {clean(backend.name)}: {effect}", "red")]
     for slot in rollouts.slots:
         for each in slot.definitions:
             if each.HasField("breach") and not each.breach.acknowledged_by:

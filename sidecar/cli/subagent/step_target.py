@@ -11,6 +11,7 @@ from sidecar.cli.subagent.output.parsing import is_named, is_short
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 UNPROMOTED: Final = frozenset({pb.LIFECYCLE_STATE_DEV, pb.LIFECYCLE_STATE_TEST})
+"""States before the promotion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,10 @@ class StepOptions:
     """The options that all steps share.
 
     Attributes:
+        name: the id of the definition; `end-turn` and `drain` use it for a turn, or not at all.
         request_id: identifies the step, so that it is taken once; empty: a new id.
+        slot: empty: the first slot that has the definition.
+        digest: of the definition, or its beginning; empty: as `find_target` chooses.
         revision: the expected revision; None: the one that is read now.
         wait: wait until every replica shows the change, at most for `patience`.
     """
@@ -49,12 +53,17 @@ class StepTarget:
 
 
 def find_target(client: OperatorClient, options: StepOptions) -> StepTarget:
-    """Return the definition that the sidecar would choose: of several with one id the active one, else the newest."""
+    """Return the definition that the sidecar would choose: of several with one id the active one, else the newest.
+
+    Raises:
+        CannotOperate: no definition has this id, or the digest fits none or several.
+    """
     for slot in client.ask("ListRollouts", pb.ListRolloutsRequest()).slots:
         if options.slot not in {"", slot.slot}:
             continue
         named = [each for each in slot.definitions if each.definition_id == options.name]
         matching = [each for each in named if is_named(each.digest, options.digest)]
+        # The definitions of a slot are listed oldest first.
         if len(matching) == 1 or (matching and not options.digest):
             return StepTarget(slot, ([each for each in matching if each.active] or matching)[-1])
         if named:
@@ -93,8 +102,8 @@ def refuse_short(digest: str) -> None:
 def to_promote(target: StepTarget) -> StepTarget:
     """Return the definition that `promote` means: of several with one id, the configured one that is not promoted yet.
 
-    After a major change the id means two: the recorded content, which serves, and the new one. The choice is safe:
-    a promotion of the former is impossible, and one of the latter is at 0 %.
+    After a major change in place, two definitions have the id: the recorded one, which serves, and the new one. The
+    choice is safe: the recorded one cannot be promoted again, and the new one serves no user after a promotion (0 %).
     """
     if target.definition.state in UNPROMOTED:
         return target

@@ -1,4 +1,7 @@
-"""Takes the steps of one rollout: reads its revision, prints the plan, sends the requests, prints the results."""
+"""Takes the steps of one rollout, for all commands that change one.
+
+It reads the revision, prints the plan, asks for a confirmation, sends the requests, and prints the results.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +35,8 @@ class Verb:
     """One step of a command.
 
     Attributes:
+        method: the RPC, e.g. `SetRamp`.
+        fields: the fields of its request besides the header.
         plan: the description that is printed before the step.
         danger: the question that the operator must confirm; empty: no confirmation.
         suffix: appended to the request id if one command takes several steps.
@@ -57,7 +62,7 @@ def take(
     Args:
         commands: how to reach the sidecar, and where to print.
         options: of the step.
-        verbs_of: the steps.
+        verbs_of: returns the steps for the definition that was found.
         choose: without --digest, returns which definition with the id is meant.
     """
 
@@ -66,9 +71,9 @@ def take(
         target = target if options.digest else choose(target)
         named = bool(options.digest) or target.chosen
         # The whole digest: between read and step, another definition may get the same id.
-        wish = replace(options, digest=target.definition.digest) if named else options
+        chosen = replace(options, digest=target.definition.digest) if named else options
         revision = target.slot.revision if options.revision is None else options.revision
-        return Stepping(client, commands, wish, target, revision).through(verbs_of(target))
+        return Stepping(client, commands, chosen, target, revision).run(verbs_of(target))
 
     return run_command(commands, work)
 
@@ -78,13 +83,21 @@ def take_without_read(commands: OperatorCommands, options: StepOptions, verb: Ve
 
     def work(client: OperatorClient) -> OperatorExit:
         refuse_short(options.digest)
-        return Stepping(client, commands, options, None, options.revision).through([verb])
+        return Stepping(client, commands, options, None, options.revision).run([verb])
 
     return run_command(commands, work)
 
 
 class Stepping:
-    """Takes one or more steps under one request id and prints one report."""
+    """Takes one or more steps under one request id and prints one report.
+
+    Args:
+        client: the connection to the sidecar.
+        commands: the output, the clock, and the confirmation.
+        options: of the steps; with a digest if the operator or the command chose a definition.
+        target: the definition as read; None: nothing was read.
+        revision: the expected revision of the slot for the first step; None: the sidecar does not compare it.
+    """
 
     def __init__(
         self,
@@ -95,47 +108,47 @@ class Stepping:
         revision: int | None,
     ) -> None:
         self._client = client
-        self._operating = commands
-        self._wish = options
+        self._commands = commands
+        self._options = options
         self._revision = revision
         self._request_id = options.request_id or commands.new_id()
         self._results: list[Any] = []
         self._digest = short(options.digest) if target is not None and target.chosen else ""
 
-    def through(self, verbs: Sequence[Verb]) -> OperatorExit:
-        """Take the steps in order and return the exit code of the command."""
-        name = clean(self._wish.name) + (f"@{self._digest}" if self._digest else "")
+    def run(self, verbs: Sequence[Verb]) -> OperatorExit:
+        """Take the steps in order and return the exit code of the command.
+
+        A dry run takes only the first one, because the next one depends on its effect.
+        """
+        name = clean(self._options.name) + (f"@{self._digest}" if self._digest else "")
         for verb in verbs:
             self._say(f"{name}: {verb.plan}", "bold")
         # After the plan is printed, so that the operator knows what the confirmation is about.
-        confirm(self._operating, self._wish, "\n".join(verb.danger for verb in verbs if verb.danger))
+        confirm(self._commands, self._options, "\n".join(verb.danger for verb in verbs if verb.danger))
         try:
-            for verb in verbs[:1] if self._wish.dry_run else verbs:
+            for verb in verbs[:1] if self._options.dry_run else verbs:
                 if not self._take(verb):
                     return self._end(OperatorExit.PARTIAL)
         except CannotOperate as problem:
-            return self._operating.refused(problem, **self._reported)
-        if self._wish.dry_run and len(verbs) > 1:
+            return self._commands.refused(problem, **self._reported)
+        if self._options.dry_run and len(verbs) > 1:
             self._say("  a dry run of the next step is possible once this one is taken", "dim")
         return self._wait_until_effective()
 
     def _take(self, verb: Verb) -> bool:
-        """Take one step. Returns False if the step still needs a flag that an operator has to switch.
-
-        Each try after an edit uses a request id of its own: the sidecar answers a repeated id with the stored answer,
-        which would be "needs the edit" forever.
-        """
+        """Take one step. Returns False if the step still needs a flag that an operator has to switch."""
         request_id = self._request_id + verb.suffix
+        # A repetition under the same id must be equal in all arguments, or the sidecar refuses it.
         again = "" if self._revision is None else f" --revision {self._revision}"
         again += f" --digest {self._digest}" if self._digest else ""
         if not self._results:
             repeat = f"if the answer is lost, repeat with: --request-id {self._request_id}{again}"
             self._say(f"  request id {request_id}; {repeat}", "dim")
         result = self._request(verb, request_id, again)
-        until, tries = self._operating.passed() + self._wish.patience.total_seconds(), 1
+        until, tries = self._commands.passed() + self._options.patience.total_seconds(), 1
         while _waits_for_edits(result):
             self._tell_edits(result, first=tries == 1)
-            if not self._wish.wait or not self._switched(verb, until):
+            if not self._options.wait or not self._switched(verb, until):
                 self._results.append(result)
                 self._say(
                     "  NOT taken; next: make the edit, then run the command again without --request-id, or use --wait",
@@ -143,36 +156,36 @@ class Stepping:
                 )
                 return False
             tries += 1
-            # Another id: under the first one, the sidecar would repeat its stored answer.
+            # A new id for each try: under the same one, the sidecar would repeat its stored answer, "needs the edit".
             result = self._request(verb, f"{request_id}.{tries}", again)
         self._results.append(result)
+        # The next step expects the slot as this one left it.
         self._revision = None if verb.method in TAKEN_WITHOUT_READ else result.revision
-        for line in result_lines(result, verb.method, dry_run=self._wish.dry_run):
+        for line in result_lines(result, verb.method, dry_run=self._options.dry_run):
             self._say(*line)
         return True
 
     def _request(self, verb: Verb, request_id: str, again: str) -> Any:
         header = lifecycle_pb2.StepHeader(
-            definition_id=self._wish.name,
-            slot=self._wish.slot,
-            digest=self._wish.digest,
+            definition_id=self._options.name,
+            slot=self._options.slot,
+            digest=self._options.digest,
             expected_revision=self._revision,
-            reason=self._wish.reason,
+            reason=self._options.reason,
             request_id=request_id,
-            dry_run=self._wish.dry_run,
+            dry_run=self._options.dry_run,
         )
         request = getattr(lifecycle_pb2, f"{verb.method}Request")(header=header, **verb.fields)
         try:
             seconds = STOPPING if verb.method in UNGATED else STEPPING
-            return self._client.ask(verb.method, request, self._wish.name, seconds).result
+            return self._client.ask(verb.method, request, self._options.name, seconds).result
         except CannotOperate as problem:
             # Refused for certain: there is nothing to repeat.
             if not problem.uncertain:
                 raise
             repeat = (
                 f"the same command with --request-id {request_id.removesuffix(verb.suffix)}{again} takes the step "
-                f"at most "
-                "once and prints its result"
+                "at most once and prints its result"
             )
             message = f"{problem.message}; it is unknown whether the step was taken"
             advice = "; ".join(filter(None, (repeat, problem.advice)))
@@ -180,31 +193,32 @@ class Stepping:
 
     def _switched(self, verb: Verb, until: float) -> bool:
         """Wait until the sidecar sees the flag values that the step needs. Returns False at the time limit."""
-        while self._operating.passed() < until:
-            self._operating.pause(BETWEEN)
-            if verb.awaited(find_target(self._client, self._wish).definition.flags):
+        while self._commands.passed() < until:
+            self._commands.pause(BETWEEN)
+            if verb.awaited(find_target(self._client, self._options).definition.flags):
                 return True
         return False
 
     def _wait_until_effective(self) -> OperatorExit:
+        """With --wait, wait until every replica shows the steps. Returns the exit code of the command."""
         lasting = all(map(is_lasting, self._results))
-        if self._digest and not self._wish.dry_run:
-            name = clean(self._wish.name)
+        if self._digest and not self._options.dry_run:
+            name = clean(self._options.name)
             self._say(f"  its next steps need --digest {self._digest}: without it, {name} is the active one", "yellow")
-        if not self._wish.wait or self._wish.dry_run:
+        if not self._options.wait or self._options.dry_run:
             return self._end(OperatorExit.DONE if lasting else OperatorExit.PARTIAL)
         version = max(each.rollout_version for each in self._results)
         waited = UNRECORDED
         if lasting:
-            waited = wait_for_replicas(self._client, self._operating, version, self._wish.patience)
+            waited = wait_for_replicas(self._client, self._commands, version, self._options.patience)
         for line, style in effect_lines(waited):
             self._say(f"  {line}", style)
         code = OperatorExit.PARTIAL if waited.laggards else OperatorExit.DONE
         return self._end(code, laggards=list(waited.laggards))
 
     def _end(self, code: OperatorExit, **more: Any) -> OperatorExit:
-        if self._operating.as_json:
-            self._operating.write_json(self._reported | {"exit_code": int(code)} | more)
+        if self._commands.as_json:
+            self._commands.write_json(self._reported | {"exit_code": int(code)} | more)
         return code
 
     @property
@@ -216,8 +230,8 @@ class Stepping:
             self._say(f"  a flag must be switched in its backend first: {clean(edit)}", "yellow")
 
     def _say(self, text: str, style: str = "") -> None:
-        if not self._operating.as_json:
-            self._operating.screen.show([[Part(text, style)]])
+        if not self._commands.as_json:
+            self._commands.screen.show([[Part(text, style)]])
 
 
 def confirm(commands: OperatorCommands, options: StepOptions, danger: str) -> None:
@@ -235,4 +249,5 @@ def confirm(commands: OperatorCommands, options: StepOptions, danger: str) -> No
 
 
 def _waits_for_edits(result: Any) -> bool:
+    # `reached` is set by a stop, which takes effect before the flag is switched, and so waits for no edit.
     return bool(result.edits) and not result.changed and not result.reached

@@ -1,4 +1,8 @@
-"""Builds the requests of each `sidecar subagent` command from the current rollout, with their plans in words."""
+"""The steps of the `sidecar subagent` commands.
+
+For each command a function builds its requests, with their plans in words; the console uses these, too. The functions
+below them, e.g. `promote`, take the steps and are the commands.
+"""
 
 from datetime import datetime
 from typing import Any, Final
@@ -32,6 +36,7 @@ def successor(target: StepTarget, to: str) -> tuple[str, dict[str, Any]]:
     if to == NO_DEFINITION:
         return "the slot stays empty until a definition is activated", {"leave_empty": True}
     named = [each for each in target.slot.definitions if to == each.definition_id or is_named(each.digest, to)]
+    # Only a promoted definition that was active before can serve again at once.
     live = [each for each in named if each.state == pb.LIFECYCLE_STATE_PROMOTE and each.HasField("activated_at")]
     meant = live or named
     if len(meant) == 1:
@@ -46,11 +51,12 @@ def successor(target: StepTarget, to: str) -> tuple[str, dict[str, Any]]:
 
 
 WHOLE: Final = 10_000
+"""A ramp of 100 %, in basis points."""
 POLICIES: Final = "and the lifecycle policies"
 
 
 def promotion(target: StepTarget, *, to_test: bool = False) -> list[Verb]:
-    """Return the steps to `test`, and from there to `promote`."""
+    """Return the steps to `test` and then to `promote`; those that the definition has behind it are left out."""
     state, test = target.definition.state, {"target_state": pb.LIFECYCLE_STATE_TEST}
     first = Verb("Transition", "in development -> in test; needs no gate", test, suffix=".test")
     if to_test:
@@ -62,7 +68,7 @@ def promotion(target: StepTarget, *, to_test: bool = False) -> list[Verb]:
 
 
 def ramping(target: StepTarget, name: str, points: int) -> list[Verb]:
-    """Return the step to a ramp, in basis points."""
+    """Return the step to a ramp, in basis points. Only the step to 100 % asks for a confirmation."""
     before = target.definition.ramp_basis_points
     gate = "pre_full" if points == WHOLE else "pre_ramp"
     needs = f"needs the gate {gate}, {POLICIES}" if points > before else f"needs no gate, {POLICIES}"
@@ -88,6 +94,7 @@ def acknowledgement(target: StepTarget, breach_id: str = "") -> list[Verb]:
     breach = breach_id or target.definition.breach.breach_id
     message = clean(target.definition.breach.reason)
     plan = f"acknowledge breach {clean(breach)}" + (f" ({message})" if message else "")
+    # An empty id would be an invalid request; with any text, the sidecar answers that there is no such breach.
     return [Verb("AcknowledgeBreach", plan, {"breach_id": breach or "none"})]
 
 
@@ -171,6 +178,7 @@ def retire_flags(commands: OperatorCommands, options: StepOptions) -> int:
 
 
 def _recorded_successor(target: StepTarget) -> str:
+    """Return what happens to the slot if the rollback names no successor, in words."""
     if not target.definition.active:
         return "it is not active, so the slot does not change"
     its = [each for each in target.slot.definitions if each.digest == target.definition.target_digest]

@@ -1,4 +1,7 @@
-"""Implements `sidecar subagent list|show|explain|preview|history`: queries one sidecar, and prints the answer."""
+"""Implements `sidecar subagent list|show|explain|preview|history`, which query one sidecar and print the answer.
+
+Also what all operator commands share: `OperatorCommands`, `run_command` and `with_errors`.
+"""
 
 import json
 import time
@@ -26,6 +29,7 @@ from subagents.lifecycle.v1 import reading_pb2 as pb
 MOST_FAILURES: Final = 5
 """Consecutive failures after which following the audit ends."""
 FIRST_PAUSE: Final = 0.25
+"""Seconds before following the audit again; doubled after each failure."""
 EVERY: Final = 2.0
 """Seconds between two screens of --watch."""
 AWAY: Final = "STORE_UNAVAILABLE"
@@ -88,7 +92,14 @@ class ExplainOptions:
 
 @dataclass(frozen=True, slots=True)
 class HistoryOptions:
-    """Filter of the audit rows."""
+    """Filter of the audit rows.
+
+    Attributes:
+        name: only of this definition; empty: of all.
+        slot: only of this slot; empty: of all.
+        after: only rows with a higher sequence number.
+        follow: continue with new rows.
+    """
 
     name: str = ""
     slot: str = ""
@@ -135,6 +146,7 @@ def with_errors(
     except CannotOperate as problem:
         return commands.refused(problem)
     except KeyboardInterrupt:
+        # A command that runs until it is interrupted, e.g. with --watch.
         if interrupted is OperatorExit.DONE:
             return interrupted
         advice = "`sidecar subagent history` shows whether the step was taken"
@@ -146,6 +158,7 @@ def run_watching(
 ) -> int:
     """Run `work`, with `watch` every two seconds until interrupted. A watch continues if the sidecar is unreachable."""
     if watch:
+        # One JSON object a line, so that a program can read them as they come.
         commands = replace(commands, indent=None)
 
     def again(client: OperatorClient) -> OperatorExit:
@@ -216,7 +229,7 @@ def _marked(answer: pb.ListRolloutsResponse) -> list[TextLine]:
 
 
 def explain(commands: OperatorCommands, options: ExplainOptions) -> int:
-    """Say why a user gets what; return the exit code."""
+    """Explain why a user gets, or does not get, a sub-agent. Returns the exit code."""
     request = pb.ExplainServingRequest(slot=options.name, principal=options.user, experiment_arm=options.arm)
     if options.at is not None:
         request.at.CopyFrom(stamp(options.at))

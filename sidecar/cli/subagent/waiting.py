@@ -1,4 +1,4 @@
-"""Waits until every living replica serves a recorded change, and names the replicas that do not."""
+"""Waits, for `--wait`, until every living replica serves a recorded change; names the replicas that do not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Waited:
     """The result of waiting.
 
     Attributes:
-        version: the awaited version.
+        version: the awaited version of the rollouts. It counts all recorded changes, so a higher one contains this one.
         laggards: a phrase for each replica that does not show the version; empty: every living replica does.
         living: the number of living replicas.
     """

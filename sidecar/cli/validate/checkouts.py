@@ -1,4 +1,4 @@
-"""Queries of commands about a checkout of the configuration repository; nothing writes into the checkout."""
+"""What `sidecar subagent decommission` asks about a checkout of the configuration repository, which it only reads."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

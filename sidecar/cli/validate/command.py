@@ -1,4 +1,4 @@
-"""`sidecar validate DIR`: checks a configuration as a running sidecar does. Source: PC1-D-49, TN-45."""
+"""Implements `sidecar validate DIR`: checks a configuration as a running sidecar does. Source: PC1-D-49, TN-45."""
 
 import json
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from sidecar.settings.name_checks import invalid_targets, missing_targets, names
 
 VALID: Final = 0
 INVALID: Final = 1
+"""Exit codes."""
 NAMED_AT_MOST: Final = 8
 """The most sub-agents that one note names."""
 
@@ -53,27 +54,28 @@ def validate(root: Path, options: ValidateOptions, load: Callable[[Path], Loaded
         any warning or advice; otherwise 0.
     """
     loaded = load(root)
-    unfit = _of_settings(options.settings, loaded)
+    settings_problems = _problems_of_settings(options.settings, loaded)
     if options.as_json:
-        json.dump(_as_object(loaded) | {"settings": unfit}, out, indent=2)
+        json.dump(_as_object(loaded) | {"settings": settings_problems}, out, indent=2)
         out.write("\n")
     else:
         out.writelines(problem.render() + "\n" for problem in (*loaded.problems, *loaded.advice))
-        out.writelines(f"settings: {line}\n" for line in unfit)
+        out.writelines(f"settings: {line}\n" for line in settings_problems)
         out.writelines(line + "\n" for line in tool_lines(loaded))
         if options.costs and loaded.catalogue is not None:
             out.writelines(line + "\n" for line in cost_lines(loaded.catalogue, loaded.prompt_tokens))
         if loaded.catalogue is not None and (unflagged := _unflagged(loaded.catalogue)):
             out.write(_note_on(unflagged) + "\n")
-        fits = f"; {_counted(len(unfit), 'problem')} of the settings with it" if unfit else ""
+        fits = f"; {_counted(len(settings_problems), 'problem')} of the settings with it" if settings_problems else ""
         out.write(f"{_summary(loaded, strict=options.strict)}{fits}\n")
     # With such settings a sidecar does not start, or every call of some sub-agent fails.
-    if loaded.catalogue is None or unfit:
+    if loaded.catalogue is None or settings_problems:
         return INVALID
     return INVALID if options.strict and (loaded.problems or loaded.advice) else VALID
 
 
-def _of_settings(settings: Settings | None, loaded: LoadedCatalogue) -> list[str]:
+def _problems_of_settings(settings: Settings | None, loaded: LoadedCatalogue) -> list[str]:
+    """Return where the settings do not fit the definitions: unknown names, and missing or invalid targets."""
     if settings is None or loaded.catalogue is None:
         return []
     catalogue = loaded.catalogue

@@ -1,4 +1,4 @@
-"""The output of `sidecar validate` about tokens and, with `--costs`, the minimum cost of a turn."""
+"""Formats what `sidecar validate` prints about tokens and, with `--costs`, about the minimum cost of a turn."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -13,43 +13,51 @@ BASIS: Final = (
     "costs of a turn, estimated: each model is asked twice, fixed prompts only, output as far as max_output_tokens"
     " bounds it"
 )
-
-
+"""The head line of the costs: the assumptions under which they hold."""
 TOKENS: Final = "an estimate: bytes / 4 of name, description and schema"
+"""How the tokens of a tool are estimated: tokenizers differ between models, and a check must need no model."""
 NUMBERS: Final = (8, 10, 20)
 """Numbers of sub-agents whose cost is shown for comparison with the present number."""
 
 
 def tool_lines(loaded: LoadedCatalogue) -> Iterator[str]:
-    """Yield, for each orchestrator, the tokens of its tools in each call of its model, also for more tools."""
+    """Yield two lines for each agent that has sub-agents: what its tools cost in each call of its model, in tokens.
+
+    The second line says what more sub-agents of the present average size would cost.
+    """
     cards = () if loaded.catalogue is None else loaded.catalogue.cards.values()
     for card in cards:
-        if asked := sub_agent_tokens(card, loaded):
+        if sub_agents := sub_agent_tokens(card, loaded):
             each = ", ".join(f"{name} {tokens}" for name, tokens in loaded.tool_tokens[card.definition.id].items())
-            more = ", ".join(f"with {number}, {tokens}" for number, tokens in scaled(asked).items())
-            those = "the sub-agent" if len(asked) == 1 else f"the {len(asked)} sub-agents"
+            more = ", ".join(f"with {number}, {tokens}" for number, tokens in scaled(sub_agents).items())
+            those = "the sub-agent" if len(sub_agents) == 1 else f"the {len(sub_agents)} sub-agents"
             yield f"{card.definition.id}: tokens of each call for its tools ({TOKENS}): {each}"
-            yield f"  {those} of them: {sum(asked)} tokens; more sub-agents of this size: {more}"
+            yield f"  {those} of them: {sum(sub_agents)} tokens; more sub-agents of this size: {more}"
 
 
 def sub_agent_tokens(card: Card, loaded: LoadedCatalogue) -> list[int]:
-    """Return the tokens of each sub-agent that is offered to a model as a tool."""
+    """Return the estimated tokens of each sub-agent that the model of this agent gets as a tool."""
     names = {tool_name_of(slot) for slot in card.definition.sub_agents}
     return [tokens for name, tokens in loaded.tool_tokens[card.definition.id].items() if name in names]
 
 
-def scaled(asked: Sequence[int]) -> dict[int, int]:
-    """Return the tokens of other numbers of sub-agents, if each had the average of the present ones."""
-    return {number: round(number * sum(asked) / len(asked)) for number in NUMBERS}
+def scaled(tokens: Sequence[int]) -> dict[int, int]:
+    """Return the total of other numbers of sub-agents, if each had the average of these tokens. `tokens`: not empty."""
+    return {number: round(number * sum(tokens) / len(tokens)) for number in NUMBERS}
 
 
 def agent_costs(catalogue: Catalogue, prompt_tokens: Mapping[DefinitionId, int]) -> dict[DefinitionId, AgentCost]:
-    """Return the tokens of each agent in a turn, in the order of the catalogue."""
+    """Return the minimum tokens and cost of each agent in a turn, in the order of the catalogue.
+
+    Args:
+        catalogue: all agents.
+        prompt_tokens: the tokens of each agent's fixed prompt.
+    """
     return {name: agent_cost(card, prompt_tokens[name]) for name, card in catalogue.cards.items()}
 
 
 def cost_lines(catalogue: Catalogue, prompt_tokens: Mapping[DefinitionId, int]) -> Iterator[str]:
-    """Yield the lines to print."""
+    """Yield the output of `--costs`: a line for each agent, then a line for each orchestrator about its turns."""
     costs = agent_costs(catalogue, prompt_tokens)
     yield BASIS
     for name, card in catalogue.cards.items():
@@ -57,6 +65,7 @@ def cost_lines(catalogue: Catalogue, prompt_tokens: Mapping[DefinitionId, int]) 
     for card in catalogue.cards.values():
         if card.definition.is_orchestrator:
             turn = turn_cost(card, catalogue, costs)
+            # From no call to a call of every sub-agent: a turn lies between the two.
             asking = f"{_usd(turn.with_all)} asking {len(card.definition.sub_agents)}"
             yield f"  a turn of {card.definition.id}: {_usd(turn.without_calls)} alone, {asking}"
 
@@ -74,4 +83,5 @@ def _agent_line(card: Card, cost: AgentCost) -> str:
 
 
 def _usd(amount: float | None) -> str:
+    # Six decimals: a single call often costs less than a hundredth of a cent.
     return "(price unknown)" if amount is None else f"${amount:.6f}"

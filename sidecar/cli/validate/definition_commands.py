@@ -1,4 +1,7 @@
-"""`sidecar validate` and `sidecar codeowners`: the commands. Heavy imports wait until one runs."""
+"""Declares `sidecar validate` and `sidecar codeowners`, which read a folder of definitions.
+
+Reading definitions needs many modules, so they are imported inside the commands: other commands start without them.
+"""
 
 import sys
 from collections.abc import Callable
@@ -23,8 +26,8 @@ def add_definition_commands(
 
     Args:
         app: the command line.
-        settings_of: reads the settings, or ends the command.
-        load: reads the definitions in a folder.
+        settings_of: reads a settings file; if it is invalid, ends the command.
+        load: reads and checks the definitions in a folder; the number is the most sub-agents that an agent may have.
     """
 
     @app.command(name="validate")
@@ -58,5 +61,6 @@ def add_definition_commands(
         from sidecar.cli.validate.codeowners import CodeownersOptions, codeowners  # noqa: PLC0415  the same holds
         from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST  # noqa: PLC0415  the same holds
 
+        # The default limit: the owners of prompt blocks do not depend on it.
         options = CodeownersOptions(team, under, check)
         raise typer.Exit(codeowners(folder, options, lambda root: load(root, SUB_AGENTS_AT_MOST), sys.stdout))

@@ -1,4 +1,7 @@
-"""`sidecar validate-refs`: checks a change of a configuration repository. Source: PF1-D-52 to PF1-D-60."""
+"""Implements `sidecar validate-refs`: checks a change of the repository with the definitions before it is merged.
+
+The help of the command describes the checks a to d. Source: PF1-D-52 to PF1-D-60.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -44,13 +47,14 @@ def checks_settings(file: Path) -> ChecksSettings:
         ComparisonRefused: the file has other contents.
     """
     try:
-        said = from_toml(file.read_bytes())
+        content = from_toml(file.read_bytes())
     except FileNotFoundError:
         return ChecksSettings()
     except (OSError, DecodeError) as error:
         raise ComparisonRefused(f"{file} cannot be read: {printable(str(error))}") from None
-    checks, export = said.pop("checks", {}), said.pop("rollout_export", None)
-    if said or not isinstance(checks, dict):
+    checks, export = content.pop("checks", {}), content.pop("rollout_export", None)
+    # Whatever is left is unknown, e.g. a misspelled setting that would otherwise have no effect.
+    if content or not isinstance(checks, dict):
         raise ComparisonRefused(f"{file} may hold `rollout_export`, the table [checks], and nothing else")
     if export is not None and not (isinstance(export, str) and export):
         raise ComparisonRefused(f"{file}: rollout_export is a path, from the folder of this file")
@@ -64,9 +68,11 @@ def checks_settings(file: Path) -> ChecksSettings:
 PASSED: Final = 0
 FAILED: Final = 1
 NOT_COMPARED: Final = 2
-LOOK_AT_BASE: Final = frozenset({Check.UNREFERENCED, Check.IN_PLACE})
-
+"""Exit codes."""
+NEED_BASE: Final = frozenset({Check.UNREFERENCED, Check.IN_PLACE})
+"""Checks that compare the change with the version that it is merged into (the base)."""
 Compare: TypeAlias = Callable[[Path, BaseSelection], Comparison]
+"""Reads the changed definitions in a folder, and the base; raises `ComparisonRefused`."""
 
 
 @unique
@@ -104,12 +110,13 @@ def validate_refs(root: Path, options: ValidateRefsOptions, compare: Compare, ou
     try:
         settings = checks_settings(root / CHECKS_FILE)
         skipped = options.skipped | settings.skipped
-        if skipped < LOOK_AT_BASE | skipped and (options.base.ref is None) == (options.base.folder is None):
+        # True unless both checks that need the base are skipped.
+        if skipped < NEED_BASE | skipped and (options.base.ref is None) == (options.base.folder is None):
             raise ComparisonRefused("give the base, either --base REF or --base-dir DIR")
         named = settings.rollout_export
         export = options.rollout_export or (named if named is not None and named.exists() else None)
         rollouts = ExportedRollouts() if export is None else rollouts_in(export)
-        compared = compare(root, BaseSelection() if skipped >= LOOK_AT_BASE else options.base)
+        compared = compare(root, BaseSelection() if skipped >= NEED_BASE else options.base)
         if Check.LOADS in skipped and compared.head.registries.config is None:
             raise ComparisonRefused("the configuration cannot be read; see what check a says")
     except ComparisonRefused as refusal:
@@ -142,12 +149,12 @@ def rollouts_in(file: Path) -> ExportedRollouts:
         ComparisonRefused: the file cannot be read, is not an export, or was exported while the store was unavailable.
     """
     try:
-        said = from_json(file.read_bytes())
+        content = from_json(file.read_bytes())
         rows = [
             (DefinitionId(str(row["definition_id"])), LifecycleState(row["state"]), row.get("flag_pair"))
-            for row in said["definitions"]
+            for row in content["definitions"]
         ]
-        replica_view = said.get("replica_view", False)
+        replica_view = content.get("replica_view", False)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         example = '{"definitions": [{"definition_id": "shop", "state": "promote"}]}'
         raise ComparisonRefused(f"{file} is not an export of rollouts, such as {example}") from None
@@ -179,9 +186,9 @@ def _print(
 ) -> None:
     """Print findings, disabled checks, and whether rollbacks are unknown."""
     off = [check.value for check in Check if check in skipped]
-    told = [*compared.told, *([unknown] if unknown else [])]
+    notes = [*compared.told, *([unknown] if unknown else [])]
     if shape is Format.JSON:
-        json.dump(_as_object(findings, compared.under, off, told), out, indent=2)
+        json.dump(_as_object(findings, compared.under, off, notes), out, indent=2)
         out.write("\n")
         return
     if shape is Format.GITHUB:
@@ -189,10 +196,11 @@ def _print(
         if off:
             out.write(f"::notice title=subagent-validate-refs::checks switched off: {', '.join(off)}\n")
         if unknown:
-            out.write(f"::notice title=subagent-validate-refs::{_data(told.pop())}\n")
+            # `pop`: the last note is this one, and it is not printed a second time below.
+            out.write(f"::notice title=subagent-validate-refs::{_data(notes.pop())}\n")
     else:
         out.writelines(line + "\n" for finding in findings for line in _as_lines(finding))
-    out.writelines(line + "\n" for line in told)
+    out.writelines(line + "\n" for line in notes)
     out.write(_summary(findings, off) + "\n")
 
 
@@ -205,38 +213,40 @@ def _as_lines(finding: Finding) -> Iterable[str]:
 
 
 def _as_command(finding: Finding, under: str) -> str:
-    """Return a workflow command. Its message is the finding; its title contains the changed fields."""
+    """Return a workflow command of GitHub Actions. Its message is the finding; its title has the changed fields."""
     title = f"check {finding.check}"
     if finding.field:
         title += f", {finding.field}"
     if finding.details:
         title += f" ({'; '.join(finding.details)})"
     properties = {"file": under + finding.file, "line": finding.line, "title": title}
-    said = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value is not None)
-    return f"::{finding.weight} {said}::{_data(finding.message)}"
+    attributes = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value is not None)
+    return f"::{finding.weight} {attributes}::{_data(finding.message)}"
 
 
 def _data(text: str) -> str:
+    """Return text escaped for the message of a workflow command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
+    """Return text escaped for an attribute of a workflow command."""
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _as_object(findings: Sequence[Finding], under: str, off: Sequence[str], told: Sequence[str]) -> dict[str, Any]:
+def _as_object(findings: Sequence[Finding], under: str, off: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
     return {
         "passed": all(finding.weight is not Severity.ERROR for finding in findings),
         "findings": [asdict(finding) | {"file": under + finding.file} for finding in findings],
         "switched_off": list(off),
-        "told": list(told),
+        "told": list(notes),
     }
 
 
 def _summary(findings: Sequence[Finding], off: Sequence[str]) -> str:
     counts = [sum(finding.weight is weight for finding in findings) for weight in Severity]
-    said = ", ".join(
+    totals = ", ".join(
         f"{number} {weight}{'' if number == 1 else 's'}" for number, weight in zip(counts, Severity, strict=True)
     )
     switched = f"; switched off: {', '.join(off)}" if off else ""
-    return f"{'failed' if counts[0] else 'passed'}: {said}{switched}"
+    return f"{'failed' if counts[0] else 'passed'}: {totals}{switched}"

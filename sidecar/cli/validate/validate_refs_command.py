@@ -1,4 +1,4 @@
-"""Adds `sidecar validate-refs` to the command line."""
+"""Declares `sidecar validate-refs`, which checks a change of the definitions in CI (`validate_refs.py`)."""
 
 import sys
 from pathlib import Path

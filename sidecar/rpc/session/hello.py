@@ -29,8 +29,8 @@ def server_hello(
     hello.resume_grace.FromTimedelta(rules.resume_grace)
     hello.max_age.FromTimedelta(age)
     if stall is not None:
-        told = hello.previous_stall
-        told.lane_id, told.dropped_bytes = stall.lane_id, stall.dropped_bytes
-        told.stalled_at.CopyFrom(timestamp(stall.time))
-        told.correlation_ids.extend(stall.correlation_ids)
+        report = hello.previous_stall
+        report.lane_id, report.dropped_bytes = stall.lane_id, stall.dropped_bytes
+        report.stalled_at.CopyFrom(timestamp(stall.time))
+        report.correlation_ids.extend(stall.correlation_ids)
     return response

@@ -76,6 +76,11 @@ class LaneDependencies(Struct, frozen=True):
 
     Attributes:
         spawner: owns the tasks of operations, which may outlive their lane.
+        ids: creates the ids of lanes.
+        chance: randomises the age of a lane, so that the clients do not reconnect all at once.
+        reports: logs and counts stalled lanes and exhausted credit.
+        counts: of lanes and operations, for metrics.
+        span: starts the span of an operation; None: no tracing.
     """
 
     spawner: Spawner

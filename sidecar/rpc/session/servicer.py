@@ -65,7 +65,7 @@ class SessionServicer:
         from sidecar.rpc.session.lane import Lane  # noqa: PLC0415  loaded with the first lane, not at the start
 
         if self._parts is None:
-            self._parts = self._made_parts()
+            self._parts = self._make_parts()
         lane = Lane(self._parts, call.guard, call)
         # There is no await between the check of the limit and this line, so concurrent clients cannot exceed it.
         self._lanes[lane.lane_id] = lane
@@ -76,7 +76,7 @@ class SessionServicer:
             self._counts.lanes -= 1
             del self._lanes[lane.lane_id]
 
-    def _made_parts(self) -> "LaneParts":
+    def _make_parts(self) -> "LaneParts":
         from sidecar.core.session.stalls import Stalls  # noqa: PLC0415  the same reason
         from sidecar.rpc.session.lane import LaneParts  # noqa: PLC0415  the same reason
 

@@ -11,6 +11,11 @@ from sidecar.operations.ports import Clock
 class LaneWriter:
     """Writes the queued results until the lane ends or fails.
 
+    Args:
+        write: sends one message; returns when gRPC has accepted it.
+        outgoing: the queue.
+        clock: measures how long a write is blocked.
+
     Attributes:
         failure: the error with which the lane ends; None while the lane runs, or if the client ends it.
         over: whether nothing more may be queued. Queued messages are still sent.

@@ -26,6 +26,8 @@ def test_the_longer_nothing_has_come_free_the_later_is_the_next_try() -> None:
     for seconds in (2.0, 30.0):
         clock.seconds = seconds
         assert told(places) == seconds
+    places.take("b")  # has its place already: nothing changes
+    assert told(places) == 30.0
     places.give_back("b")
     places.take("c")
     clock.seconds += 0.5

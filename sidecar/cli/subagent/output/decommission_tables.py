@@ -1,4 +1,4 @@
-"""Formats decommissions for a screen."""
+"""Formats decommissions (the removal of a definition in five steps) for the command line and the console."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -25,7 +25,7 @@ def step_word(step: int) -> str:
 
 
 def choice_word(record: pb.Decommission, matter: str) -> str:
-    """Return the decision about `evals` or `tools`."""
+    """Return the decision about a `matter`, `evals` or `tools`: `retain`, `remove` or `undecided`."""
     if not record.HasField(matter):
         return "undecided"
     return enum_word(pb.CleanupChoice, getattr(record, matter).choice)
@@ -57,7 +57,11 @@ def status_lines(status: pb.DecommissionStatus) -> Iterator[TextLine]:
 
 
 def record_lines(record: pb.Decommission, *, overdue: bool = False) -> Iterator[TextLine]:
-    """Yield the recorded decommission, with a line for each step."""
+    """Yield the recorded decommission, with a line for each step.
+
+    `overdue` is a parameter, because the record has no clock: the sidecar compares the due date with the time of the
+    request.
+    """
     began, due = day(utc(record.started_at)), day(utc(record.due_at))
     yield [Part(f"  begun {began} by {clean(record.started_by)}: {clean(record.reason)}")]
     yield [Part(f"  OVERDUE since {due}", "red") if overdue else Part(f"  due {due}")]
@@ -74,10 +78,11 @@ def record_lines(record: pb.Decommission, *, overdue: bool = False) -> Iterator[
 
 
 def next_for(record: pb.Decommission, name: str) -> str:
-    """Return the next action for the operator."""
+    """Return the next action for the operator. `name`: the id of the definition, safe for a screen."""
     command = "sidecar subagent decommission"
     if record.HasField("finished_at"):
         return "nothing; the decommission has ended"
+    # Not ended and no next step: all five steps are taken, but the modules were only marked deprecated.
     if not record.next_step:
         return (
             f"the code is only deprecated; delete it (`{command} patch {name}`) and repeat step 3 "
@@ -93,7 +98,7 @@ def next_for(record: pb.Decommission, name: str) -> str:
 
 
 def short_words(each: Any) -> TextLine:
-    """Return one line about the decommission of a definition, for the list of all definitions."""
+    """Return one line about the decommission of a definition (a `DefinitionStatus`), for the list of definitions."""
     record, name = each.decommission, clean(each.definition_id)
     what = f"step {step_word(record.next_step)} is next" if record.next_step else "its code must still be deleted"
     undecided = [matter for matter in ("evals", "tools") if not record.HasField(matter)]

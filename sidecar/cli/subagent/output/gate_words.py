@@ -1,4 +1,4 @@
-"""Answers of gates, worded for people."""
+"""Describes the answers of gates (external checks before a step) in words."""
 
 from sidecar.cli.output.drawing import clean
 from sidecar.cli.output.json_output import enum_word

@@ -15,7 +15,7 @@ POINTS: Final = 100
 PLACES: Final = 2
 """Decimals of a percentage."""
 LONGEST: Final = timedelta(days=31)
-"""The longest duration that an option accepts: that of an override."""
+"""The longest duration that an option accepts. Only an override lasts that long; other options are shorter."""
 
 
 def basis_points(percent: str) -> int:
@@ -40,7 +40,7 @@ def percent(points: int) -> str:
 
 
 def is_named(digest: str, given: str) -> bool:
-    """Return whether `given` means a digest: the digest itself, or at least its first eight digits; empty: any."""
+    """Return whether `given` means `digest`: the whole, its first eight digits or more, or empty (any digest)."""
     match = DIGEST.match(given)
     return given in {"", digest} or bool(match and digest.rpartition(":")[2].startswith(match[1]))
 
@@ -63,14 +63,14 @@ def timestamp_of(text: str) -> datetime:
 def duration_of(text: str) -> timedelta:
     """Return a duration of at most 31 days. Raises `ValueError`."""
     match = LENGTH.match(text.strip())
-    length = timedelta(seconds=int(match[1]) * UNITS[match[2]]) if match else LONGEST * 2
-    if length > LONGEST:
+    if match is None or (length := timedelta(seconds=int(match[1]) * UNITS[match[2]])) > LONGEST:
         raise ValueError(f"{text[:20]!r} is not a duration of up to 31 days; write e.g. 90s, 15m, 4h or 2d")
     return length
 
 
 def window_end(text: str, now: datetime) -> datetime:
     """Return the end of a window, given as a duration from now or as a time, to the second. Raises `ValueError`."""
+    # Without microseconds: the end is printed to the second, and the operator must be able to rely on what is printed.
     if LENGTH.match(text.strip()):
         return now.replace(microsecond=0) + duration_of(text)
     return timestamp_of(text)

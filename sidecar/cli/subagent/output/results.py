@@ -1,4 +1,7 @@
-"""Formats the result of a step for a screen."""
+"""Formats the result of a step of a rollout, for the command line and the console.
+
+`result` is the message `StepResult`; `method` is the RPC that took the step, e.g. `SetRamp`.
+"""
 
 from typing import Any
 
@@ -16,12 +19,15 @@ from subagents.lifecycle.v1.reading_pb2 import FLAG_VALUE_OFF
 
 
 def is_lasting(result: Any) -> bool:
-    """Return whether the step is recorded. Only a kill or a ramp-down can be in effect without being recorded."""
+    """Return whether the step is recorded. Only a kill or a ramp-down can be in effect without being recorded.
+
+    `reached` lists the places that a kill or ramp-down has reached; for every other step it is empty.
+    """
     return not result.reached or pb.STOP_REACH_RECORD in result.reached
 
 
 def result_lines(result: Any, method: str, *, dry_run: bool = False) -> list[tuple[str, str]]:
-    """Return the result of a step, with a style for each line."""
+    """Return the result of a step, with a style for each line. `dry_run`: the step was only checked."""
     lines = [_head(result, method, dry_run=dry_run)]
     if result.HasField("flag"):
         lines += switch_lines(result.flag)
@@ -36,6 +42,7 @@ def result_lines(result: Any, method: str, *, dry_run: bool = False) -> list[tup
 
 
 def _head(result: Any, method: str, *, dry_run: bool) -> tuple[str, str]:
+    """Return the first line: whether the step was taken, and the state of the definition after it."""
     if not is_lasting(result):
         return _local_stop(result, method), "yellow"
     if dry_run:
@@ -48,6 +55,7 @@ def _head(result: Any, method: str, *, dry_run: bool) -> tuple[str, str]:
 
 
 def _effect(result: Any, method: str) -> str:
+    # "Paused" is no lifecycle state: the state stays `promote`, and only the cohort flag is off.
     if (
         result.HasField("flag")
         and result.active
@@ -59,12 +67,16 @@ def _effect(result: Any, method: str) -> str:
 
 
 def _local_stop(result: Any, method: str) -> str:
-    """Return what is in effect at this sidecar and what the record has; a ramp-down does not know the recorded ramp."""
+    """Return what is in effect at this sidecar only, and what the record still has, as far as the answer tells.
+
+    A kill contains the recorded state if the sidecar could read it. A ramp-down never contains the recorded ramp.
+    """
     digest = short(result.digest)
     if method == "RampDown":
         return f"  in effect at this sidecar only: ramp 0 %; the recorded ramp is unchanged ({digest})"
     recorded = "its recorded state is unknown here"
+    # Without a revision the sidecar could not read the record.
     if result.revision:
-        # A stop clears `active` in the answer, so the recorded state has to be told from state and ramp alone.
+        # Without `active`, which a stop clears in the answer: `effect` would not show the ramp.
         recorded = f"the record still has: {effect(result.state)}, ramp {percent(result.ramp_basis_points)}"
     return f"  in effect at this sidecar only: killed; {recorded} ({digest})"

@@ -27,7 +27,7 @@ EFFECT_STYLE: Final = {
 
 
 def state_word(state: int) -> str:
-    """Return the contract's name of a lifecycle state, e.g. `promote`. Screens show `effect` instead."""
+    """Return the protos' name of a lifecycle state, e.g. `promote`. Screens show `effect` instead."""
     return enum_word(pb.LifecycleState, state)
 
 
@@ -52,14 +52,20 @@ def definition_effect(each: pb.DefinitionStatus, slot: Iterable[pb.DefinitionSta
 
 
 def is_paused(each: pb.DefinitionStatus) -> bool:
-    """Return whether the ramp switched the flags on and the cohort flag, the second of the two, is off now."""
+    """Return whether the ramp switched the flags on and the cohort flag, the second of the two, is off now.
+
+    Before the ramp has switched them on, an "off" means nothing: the definition does not serve yet.
+    """
     cohort = each.flags[1].value if len(each.flags) > 1 else pb.FLAG_VALUE_UNSPECIFIED
     switched = each.active and each.flag_pair == pb.FLAG_PAIR_SWITCHED_ON
     return bool(switched and cohort == pb.FLAG_VALUE_OFF)
 
 
 def standing(each: pb.DefinitionStatus) -> str:
-    """Return the contract's word for where a definition is, for `--json`: its state, `killed` or its decommission."""
+    """Return the word for `standing` in `--json`: the lifecycle state, `killed`, or the state of the decommission.
+
+    Scripts depend on these words, so they are those of the protos and not those of the screen.
+    """
     if each.HasField("decommission"):
         return "decommissioned" if each.decommission.HasField("finished_at") else "decommissioning"
     return "killed" if each.HasField("killed") else state_word(each.state)
@@ -71,7 +77,8 @@ def effect_style(state: str) -> str:
 
 
 def state_in_contract(each: pb.DefinitionStatus) -> str:
-    """Return the lifecycle state in the contract's words, e.g. `promote, active, ramp 25 %`."""
+    """Return the lifecycle state in the words of the protos, e.g. `promote, active, ramp 25 %`."""
     active = ", active" if each.active else ""
+    # A rolled-back definition keeps its last ramp on record, but it serves no user.
     ramp = "" if each.state == pb.LIFECYCLE_STATE_ROLLBACK else f", ramp {percent(each.ramp_basis_points)}"
     return f"{state_word(each.state)}{active}{ramp}"

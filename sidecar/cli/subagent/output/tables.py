@@ -1,4 +1,4 @@
-"""Formats rollouts for a screen: the list, one slot, an explanation, a preview, and the audit."""
+"""Formats rollouts for the command line and the console: the list, one slot, an explanation, a preview, the audit."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,9 @@ WIDEST_WORDS: Final = 44
 
 
 def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list[TextLine]:
-    """Return the table of all definitions, the age of the flags, and contradictions between the three sources.
+    """Return the table of all definitions, the age of the flags, drifts, and the decommissions in progress.
+
+    A drift is a contradiction between configuration, flags and record.
 
     Args:
         answer: all rollouts.
@@ -43,9 +45,10 @@ def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list
     """
     if not answer.slots:
         return [[Part("no rollout is recorded, because the loaded configuration has no sub-agent")]]
-    fresh = {each.name: each for each in answer.backends}
+    backends = {each.name: each for each in answer.backends}
+    # Several definitions of a slot may have the same id (after a major change); only those are shown with a digest.
     rows = [
-        _row(slot, each, ids[each.definition_id] > 1, fresh)
+        _row(slot, each, ids[each.definition_id] > 1, backends)
         for slot in answer.slots
         for ids in [Counter(one.definition_id for one in slot.definitions)]
         for each in slot.definitions
@@ -56,13 +59,14 @@ def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list
         for each in slot.definitions:
             lines += [_drift(each.definition_id, drift) for drift in each.drifts]
             if each.HasField("decommission") and not each.decommission.HasField("finished_at"):
-                from sidecar.cli.subagent.output.decommission_tables import short_words  # noqa: PLC0415  they are rare
+                from sidecar.cli.subagent.output.decommission_tables import short_words  # noqa: PLC0415  the same holds
 
                 lines.append(short_words(each))
     return lines
 
 
 def _narrowed(rows: list[list[Part]], room: int | None) -> list[TextLine]:
+    """Return the table with fewer columns if it is wider than `room`, as `list_lines` describes."""
     shown = list(range(len(HEADER)))
     lines = columns(HEADER, rows)
     if room is not None and _width(lines) > room:
@@ -105,6 +109,7 @@ def explanation_lines(answer: pb.ExplainServingResponse) -> Iterator[TextLine]:
     served = next((each.definition_id for each in answer.verdicts if each.digest == answer.served_digest), "")
     what = f"is served by {clean(served)}" if answer.served_digest else "is not served"
     yield [Part(f"slot {clean(answer.slot)} at {timestamp(utc(answer.at))} UTC: the user {what}", "bold")]
+    # A user is inside a ramp if the user's bucket, 0 to 9,999, is below the ramp in basis points.
     if answer.HasField("bucket"):
         salted = f"salt {clean(answer.salt)}, {clean(answer.bucketing)}"
         yield [Part(f"  bucket {answer.bucket} of 10000 ({salted}): inside every ramp above {percent(answer.bucket)}")]
@@ -132,7 +137,10 @@ def preview_lines(answer: pb.PreviewRampResponse) -> Iterator[TextLine]:
 
 
 def audit_line(row: Any) -> TextLine:
-    """Return one row of the audit."""
+    """Return one row of the audit: when, where, what changed, and who requested it for which reason.
+
+    A row has one of three contents: a lifecycle transition, an event of a decommission, or another rollout event.
+    """
     head = f"{timestamp(utc(row.requested_at))}  {row.sequence:>6}  {clean(row.slot)}  "
     if row.HasField("transition"):
         moved = row.transition
@@ -142,6 +150,7 @@ def audit_line(row: Any) -> TextLine:
         trigger = enum_word(pb.Trigger, moved.trigger)
         first_turn = "no turn yet"
         if moved.HasField("effective_at"):
+            # At least 0: the two times may come from clocks of different hosts.
             first_turn = f"first turn after {length(max(utc(moved.effective_at) - utc(row.requested_at), timedelta()))}"
         more = f"({trigger}; {first_turn})"
         name = moved.definition_id
@@ -164,6 +173,7 @@ def audit_line(row: Any) -> TextLine:
 
 
 def _who(row: Any) -> str:
+    # Not every row names an operator; then only the key that vouched for the request is known.
     role = f" ({enum_word(pb.ActorRole, row.actor_role)})" if row.actor_role else ""
     return (clean(row.actor) or f"the key {clean(row.actor_key)}") + role
 
@@ -262,7 +272,7 @@ def _definition(each: pb.DefinitionStatus, slot: Sequence[pb.DefinitionStatus]) 
     notes = [("in the configuration", each.in_configuration), ("deprecated", each.deprecated)]
     yield [Part("  " + (", ".join(word for word, holds in notes if holds) or "no longer in the configuration"))]
     if each.HasField("decommission"):
-        from sidecar.cli.subagent.output.decommission_tables import record_lines  # noqa: PLC0415  they are rare
+        from sidecar.cli.subagent.output.decommission_tables import record_lines  # noqa: PLC0415  decommissions are rare
 
         yield [Part("  decommission", "bold")]
         for line in record_lines(each.decommission, overdue=each.decommission_overdue):

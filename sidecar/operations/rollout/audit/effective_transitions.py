@@ -1,13 +1,17 @@
 """Detects the bind at which a transition first takes effect. Source: PF1-D-48, TN-85.
 
 A bind only compares two references. The first bind with a new view queues the view's transitions that were not queued
-before, and a loop notes them at the store. The store tells one replica that it was the first; this one reports the
+before, and a loop notes them at the store. The store answers which replica was the first; this one reports the
 transition to its recorder.
+
+A write that takes too long is given up, although it may still be carried out. The next pass repeats it, and the store
+answers the same, so a transition is reported although the first answer was lost.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Iterator
+from contextlib import aclosing
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -53,7 +57,7 @@ class EffectiveTransitions:
         self._effective_at: dict[str, datetime] = {}
         self._queue: deque[tuple[Slot, DefinitionId, str]] = deque()
         self._queued: set[str] = set()  # by event id; also those that the queue no longer contains
-        self._unreported: set[str] = set()  # noted, and this replica was the first
+        self._replaced: dict[str, TransitionEvent] = {}  # of replaced definitions, by event id, until they are noted
         self._news = asyncio.Event()
 
     def bound(self, view: RolloutView) -> RolloutView:
@@ -102,31 +106,33 @@ class EffectiveTransitions:
             event, rollout = row.body, view.slots.get(row.slot)
             if not isinstance(event, TransitionEvent) or row.effective_at is not None or rollout is None:
                 continue
-            if event.digest not in rollout.definitions and await self._store.became_effective(
-                [event.event_id], self._clock.now()
-            ):
+            if event.digest not in rollout.definitions:
+                self._replaced[event.event_id] = event
+        # Kept until each is noted: after a lost answer the store no longer returns the row as one without effect.
+        for event_id, event in tuple(self._replaced.items()):
+            if await self._store.became_effective([event_id], self._clock.now()):
                 self._recorder.transitioned(event)
+            del self._replaced[event_id]
         self._searched = view  # only now: if the store fails before, the next pass searches again
 
     async def _note(self, slot: Slot, definition_id: DefinitionId, event_id: str) -> None:
         """Note one transition at the store. If this sidecar is the first to note it, report it to the recorder."""
         at = self._effective_at[event_id]
         if await self._store.became_effective([event_id], at):
-            # Kept over failures: the store says "first" only once, so a report that fails must be remembered here.
-            self._unreported.add(event_id)
-        if event_id in self._unreported:
             await self._report(slot, definition_id, event_id, at)
-            self._unreported.remove(event_id)
 
     async def _report(self, slot: Slot, definition_id: DefinitionId, event_id: str, at: datetime) -> None:
         """Find the audit event of a transition, and pass it to the recorder; needed once per transition."""
-        async for page in pages_of(self._store, AuditQuery(slot=slot, definition_id=definition_id)):
-            for row in page:
-                event = row.body
-                if isinstance(event, TransitionEvent) and event.event_id == event_id:
-                    self._recorder.transitioned(event)
-                    if event.target_state is LifecycleState.ROLLBACK:
-                        self._recorder.rolled_back(event.subagent_id, max(0.0, (at - event.at).total_seconds()))
+        async with aclosing(pages_of(self._store, AuditQuery(slot=slot, definition_id=definition_id))) as pages:
+            async for page in pages:
+                for row in page:
+                    event = row.body
+                    if isinstance(event, TransitionEvent) and event.event_id == event_id:
+                        self._recorder.transitioned(event)
+                        if event.target_state is LifecycleState.ROLLBACK:
+                            self._recorder.rolled_back(event.subagent_id, max(0.0, (at - event.at).total_seconds()))
+                        # Reading on could fail, and the transition would be reported again.
+                        return
 
     def _queue_transitions(self, view: RolloutView) -> None:
         now = self._clock.now()

@@ -243,7 +243,7 @@ class RolloutStore(Protocol):
         """Return the markers of the rows that retention removed, oldest first."""
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Note that transitions took effect at a bind; return those that were not noted before."""
+        """Note that transitions took effect at a bind; return those that this replica noted, now or earlier."""
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:
         """Return audit rows that not every sink has received, oldest first, also transitions without effect."""

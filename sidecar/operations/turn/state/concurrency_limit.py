@@ -62,7 +62,10 @@ class ConcurrencyLimit:
 
     def take(self, key: object) -> None:
         """Take a place for `key`, unless it has one. Does not check whether a place is free."""
-        self._since.setdefault(key, self._clock.monotonic())
+        if key in self._since:
+            # Nothing changed. A new `_full_since` would make the suggested time to retry too short.
+            return
+        self._since[key] = self._clock.monotonic()
         if len(self._since) == self._most:
             self._full_since = self._clock.monotonic()
 

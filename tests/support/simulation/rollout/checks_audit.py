@@ -2,10 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from math import inf
+from typing import Final
 
 from sidecar.core.rollout.events import TransitionEvent
 from tests.support.simulation.rollout.facts import RolloutFacts
 from tests.support.simulation.rollout.journal import Bound, Counted, Effective, Exported
+
+LONG_ENOUGH: Final = 60.0
+"""Virtual seconds in which a sidecar that lives reaches a store that was away."""
 
 
 def each_transition_is_one_row(facts: RolloutFacts) -> Iterator[str]:
@@ -40,6 +45,10 @@ def transitions_take_effect_once(facts: RolloutFacts) -> Iterator[str]:
             yield f"{entry.event_id} took effect at {entry.wall:.3f} (told at {at:.3f}), when nothing was bound"
     told = Counter(entry.of for _, _, entry in facts.seen.journal.of(Counted) if entry.what == "transitioned")
     yield from (f"{event_id} was counted {times} times" for event_id, times in told.items() if times > 1)
+    ended = {entry.life: at for _, at, entry in facts.lived if not entry.began}
+    for _, at, entry in facts.seen.journal.of(Effective):
+        if entry.news and not told[entry.event_id] and ended.get(entry.life, inf) > at + LONG_ENOUGH:
+            yield f"{entry.event_id} was noted by {entry.life}, which lived on and counted nothing"
 
 
 def every_row_is_exported(facts: RolloutFacts) -> Iterator[str]:

@@ -107,11 +107,12 @@ class WatchedContents(RolloutsInMemory, kw_only=True):
         super().set_flag(flag, expected_revision)
         self.journal.add(Switched(flag.name, flag.on))
 
-    def became_effective(self, event_id: str, at: datetime) -> bool:
+    def became_effective(self, event_id: str, at: datetime, instance: InstanceId) -> bool:
         """Note that a transition took effect, and say so."""
-        news = super().became_effective(event_id, at)
-        self.journal.add(Effective(self.writer, event_id, (at - BEGIN).total_seconds(), news))
-        return news
+        before = len(self.noted_by)
+        ours = super().became_effective(event_id, at, instance)
+        self.journal.add(Effective(self.writer, event_id, (at - BEGIN).total_seconds(), len(self.noted_by) > before))
+        return ours
 
     @property
     def wall(self) -> float:
