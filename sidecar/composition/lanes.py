@@ -24,7 +24,11 @@ NAMED: Final = 16
 
 
 class LaneReports:
-    """Reports the state of lanes in metrics and log."""
+    """Reports the state of lanes in metrics and log.
+
+    Args:
+        counts: the numbers that the lanes themselves keep: open lanes, and ended operations by method and code.
+    """
 
     def __init__(self, metrics: Metrics, counts: LaneCounts) -> None:
         self._log = StructuredLog("sidecar.session")

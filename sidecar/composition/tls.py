@@ -169,17 +169,18 @@ class CertificateWatch:
     def __init__(self, clock: Clock, anomaly: Callable[[str, str], None]) -> None:
         self._clock = clock
         self._anomaly = anomaly
-        self._ends: dict[str, FollowedFiles] = {}
+        # By the name in reports: `SERVER`, or the settings section of an outgoing connection.
+        self._followed: dict[str, FollowedFiles] = {}
 
     def follow(self, name: str, files: TlsFiles) -> WatchedFiles:
         """Watch files from now on; return the reader for their user. Raises `TlsFilesProblem`."""
         watched = WatchedFiles(files, partial(self._unusable, name), now=self._clock.now)
-        self._ends[name] = FollowedFiles(files, watched)
+        self._followed[name] = FollowedFiles(files, watched)
         return watched
 
     def follow_later(self, name: str, files: TlsFiles) -> None:
         """Watch files that a plugin reads itself. Files that cannot be used are reported and tried again."""
-        self._ends[name] = FollowedFiles(files)
+        self._followed[name] = FollowedFiles(files)
 
     def show(self, metrics: Metrics, readiness: Readiness, bound: Mapping[str, str]) -> None:
         """Show the validity of the certificates in metrics and on the readiness page."""
@@ -212,7 +213,7 @@ class CertificateWatch:
 
     def _current(self) -> Iterator[tuple[str, FollowedFiles]]:
         """Yield all certificates, after another attempt to read the missing ones."""
-        for name, end in self._ends.items():
+        for name, end in self._followed.items():
             if end.watched is None:
                 try:
                     end.watched = WatchedFiles(end.files, partial(self._unusable, name), now=self._clock.now)
@@ -230,8 +231,9 @@ class CertificateWatch:
         self._anomaly("tls_files_unusable", f"{name}: {problem}")
 
     def _late(self) -> Iterator[str]:
+        """Yield a sentence about each certificate that should have been renewed."""
         now = self._clock.now()
-        for name, end in self._ends.items():
+        for name, end in self._followed.items():
             if (validity := end.validity) is not None and validity.renewal_is_late(now):
                 verb = "expires" if validity.ends > now else "expired"
                 yield f"the certificate of {name} {verb} on {validity.ends:%Y-%m-%d %H:%M} UTC: renew it"
@@ -248,6 +250,7 @@ class CertificateWatch:
 
 
 def _shown(end: FollowedFiles) -> Mapping[str, Any]:
+    """Return what the readiness page shows about one certificate."""
     validity = end.validity
     return {
         "ends": None if validity is None else validity.ends.isoformat(),

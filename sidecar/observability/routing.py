@@ -21,6 +21,7 @@ def routing_fields(record: RoutingRecord) -> dict[str, Any]:
             {"slot": each.slot, "definition_id": each.definition_id, "verdict": str(each.verdict)}
             for each in record.candidates
         ],
+        # The slots that the model called; their number also counts as the number of intents.
         "invoked": list(called),
         "intent_count": len(called),
         "intents": [
@@ -55,11 +56,13 @@ def routing_fields(record: RoutingRecord) -> dict[str, Any]:
 
 
 def _calls(record: RoutingRecord) -> list[dict[str, Any]]:
+    """Return the fields of each call, in the order in which the model emitted the calls."""
     return [
         {
             "dispatch_id": each.dispatch_id,
             "call_id": each.call_id,
             "sub_agent_id": each.sub_agent_id,
+            # None for a call of a tool that the surface does not have: the name is text of the model.
             "tool_name": None if each.sub_agent_id is None else TOOL_PREFIX + each.sub_agent_id,
             "child_id": each.child_id,
             "emission_index": each.emission_index,

@@ -177,6 +177,7 @@ class FlagSnapshotKeeper:
         await asyncio.gather(*(self._refresh(name, self._backends[name]) for name in names))
 
     async def _keep(self, name: str, backend: FlagBackend) -> None:
+        """Keep the flags of one backend fresh, for ever."""
         while True:
             await self._refresh(name, backend)
             # A backend that hints without end must not keep the loop, and the backend itself, busy.
@@ -184,6 +185,7 @@ class FlagSnapshotKeeper:
             await self._hint_or_timer(name, backend)
 
     async def _refresh(self, name: str, backend: FlagBackend) -> None:
+        """Fetch once from a backend, and publish the result. A failure is noted, never raised."""
         begun, limit = self._clock.monotonic(), self._timing.fetch_deadline.total_seconds()
 
         async def fetch() -> object:
@@ -277,6 +279,7 @@ def _checked(report: object) -> FlagReport:
 
 
 def _described(error: BaseException) -> str:
+    """Return the type and the text of an error in one line."""
     text = " ".join(str(error).split())[:LONGEST_DETAIL]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

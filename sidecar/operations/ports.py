@@ -17,6 +17,7 @@ from sidecar.core.evaluation.scores import Score, ScoredCall
 from sidecar.core.identifiers import Digest
 from sidecar.policy.protocols import Connector, Runner
 
+# Read-only, because all calls of `Recorder.anomaly` without further fields share it.
 NOTHING_MORE: Final[Mapping[str, str]] = MappingProxyType({})
 Result = TypeVar("Result")
 
@@ -35,7 +36,7 @@ class Ids(Protocol):
     """Makes unguessable, unique ids: at least 128 random bits each."""
 
     def new(self, kind: str) -> str:
-        """Return `<kind>-<unique>`; printable ASCII, at most 64 characters."""
+        """Return `<kind>-<unique>`; printable ASCII, at most 64 characters; `kind` is a word such as `child`."""
 
 
 class Randomness(Protocol):
@@ -88,7 +89,7 @@ class Runners(Protocol):
     """Selects the runner of a card."""
 
     def runner_for(self, card: Card) -> Runner:
-        """Return the runner; always the same object for the same target."""
+        """Return the runner; always the same object for the same target, i.e. for the same address of a host."""
 
 
 class Connectors(Protocol):

@@ -130,7 +130,14 @@ class CloseChildRequest(msgspec.Struct, frozen=True):
 
 
 class EndTurnRequest(msgspec.Struct, frozen=True):
-    """End a turn. `user_message` is for history only."""
+    """End a turn.
+
+    Attributes:
+        integrations: verdicts on children; a settled child without one gets `AUTOMATIC`.
+        narration: the text of the answer to the user; for the history.
+        declared_intent_count: number of things that the user asked for, as the model counted them.
+        user_message: the user's message; for the history.
+    """
 
     surface_token: str
     integrations: tuple[Integration, ...] = ()

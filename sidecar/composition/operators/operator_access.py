@@ -64,7 +64,7 @@ operators can still connect when consumer-agents and hosts have taken all others
 
 
 class OperatorServices(Struct, frozen=True):
-    """The dependencies of the listener's services."""
+    """The operations behind the listener's three services: rollouts, administration, and the view of recorded turns."""
 
     rollout: RolloutOperations
     administer: Administer
@@ -173,6 +173,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
         services = OperatorServices(self.rollout.operations, self._administer(), self.operations.history)
         opens = issuer.tokens if issuer is not None else None
         plan, loops = operator_plan(self.settings, services, self.metrics, self.clock, self.anomaly, opens)
+        # The issuer's keys change while the sidecar runs; without the loop, tokens under a new key would be refused.
         fetching = () if issuer is None else (("operator_issuer", issuer.run),)
         return () if plan is None else (plan,), (*loops, *fetching)
 
@@ -230,6 +231,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
         return read_traffic(self.metrics, self.operations)
 
     def _signer(self) -> Ed25519Signer:
+        """Return the signer of the markers of erasures. Raises `StoreUnavailable` if there is none."""
         if self.settings.record.database == "memory":
             raise StoreUnavailable("the record is in memory; it is forgotten when the sidecar stops")
         try:

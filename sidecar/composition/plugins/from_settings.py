@@ -36,6 +36,7 @@ from sidecar.settings.sections import DefinitionsSettings, SignatureSettings
 MADE_KEY: Final = "made"
 """The id of the signing key that the sidecar creates if none is configured."""
 KEY_BYTES: Final = 32
+"""As long as the hash of the signature: a longer key adds no strength."""
 Texts = TypeVar("Texts")
 
 
@@ -75,6 +76,7 @@ def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
 
 
 def _units(usd: float | None) -> int | None:
+    # Whole units and no fractions of a dollar: sums of many small costs stay exact.
     return None if usd is None else units(usd)
 
 
@@ -183,6 +185,7 @@ def signature_keys(settings: SignatureSettings, redactor: Redactor) -> Mapping[s
         SettingsProblem: lists every key file that cannot be used.
     """
     texts = _texts_in("signatures.files", settings.files, read_secret)
+    # As above: an error must not quote a key.
     redactor.learn(texts.values())
     return {key_id: text.encode() for key_id, text in texts.items()}
 
@@ -194,6 +197,7 @@ def signature_rules(settings: Settings, redactor: Redactor) -> SignatureRules:
         SettingsProblem: lists every key file that cannot be used.
     """
     configured, policy = settings.signatures, settings.policy
+    # A vertical without a connector of its own uses the default one.
     own = ((Vertical(name), names.connector) for name, names in policy.verticals.items())
     return SignatureRules(
         keys=signature_keys(configured, redactor),
@@ -206,6 +210,7 @@ def signature_rules(settings: Settings, redactor: Redactor) -> SignatureRules:
 
 
 def _texts_in(setting: str, files: Mapping[str, Path], read: Callable[[Path], Texts]) -> dict[str, Texts]:
+    """Return what `read` returns for each key file, by the key's id. Raises `SettingsProblem` with all problems."""
     texts: dict[str, Texts] = {}
     problems: list[str] = []
     for key_id, file in files.items():

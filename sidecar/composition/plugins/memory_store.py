@@ -18,6 +18,7 @@ STORE: Final = "store"
 
 
 def _create(settings: Mapping[str, Any]) -> EpisodeMemory:
+    """Create the memory from its settings. Raises `ValueError` if they name no place or the library is missing."""
     days = settings.get("keep_idle_days")
     keep_idle = None if days is None else timedelta(days=days)
     # Imported here: a sidecar without PostgreSQL need not have the library, nor spend time to load it.
@@ -60,6 +61,7 @@ STORE_MEMORY: Final = EpisodeMemorySpec(
                 "description": "Conversations that are idle for longer are removed. Default: none is removed.",
             },
         },
+        # Not both: it would be unclear which of the two has the conversations.
         "not": {"required": ["path", "dsn"]},
         "additionalProperties": False,
     },

@@ -84,7 +84,7 @@ async def guarded_record(
     )
     removing = Retention(journal, rules, signer, place, clock, recorder)
     of_audit = AuditRetention(rollouts, rules, signer, clock, recorder.anomaly)
-    _show(metrics, checkpointing, removing, of_audit)
+    _show_in_metrics(metrics, checkpointing, removing, of_audit)
     readiness.watch(partial(_unsigned, checkpointing))
     # Before the first call, so that the log of this sidecar can be verified from its first fact on.
     await _check_with_timeout(checkpointing)
@@ -101,6 +101,7 @@ async def guarded_record(
 
 
 def _unsigned(checkpointing: Checkpointing) -> Sequence[str]:
+    """Return a sentence for operators if no checkpoint could be written for long; otherwise nothing."""
     waiting = checkpointing.waiting_seconds
     if waiting < UNSIGNED_LONG:
         return ()
@@ -108,6 +109,8 @@ def _unsigned(checkpointing: Checkpointing) -> Sequence[str]:
 
 
 def _signer_in(key_file: Path) -> Ed25519Signer:
+    """Read the key again after its file has changed. Raises `SettingsProblem`."""
+    # Only read: a key that is missing for a moment must not be replaced by a new one.
     try:
         return read_signer(key_file)
     except KeyFileProblem as problem:
@@ -134,7 +137,9 @@ def retention_rules(configured: RetentionSettings) -> RetentionRules:
     return RetentionRules(timedelta(days=configured.audit_days), timedelta(days=configured.frames_days))
 
 
-def _show(metrics: Metrics, checkpointing: Checkpointing, retention: Retention, of_audit: AuditRetention) -> None:
+def _show_in_metrics(
+    metrics: Metrics, checkpointing: Checkpointing, retention: Retention, of_audit: AuditRetention
+) -> None:
     waiting = "How long no checkpoint could be written that should have been."
     metrics.gauge(names.CHECKPOINT_WAITING, waiting, lambda: checkpointing.waiting_seconds)
     metrics.counted_elsewhere(

@@ -50,6 +50,7 @@ def record_source(settings: Settings) -> RecordSource:
 
 @asynccontextmanager
 async def _opened(source: RecordSource) -> AsyncIterator[tuple[RecordToVerify, AuditChain]]:
+    """Open the record at a place for reading. Raises `RecordUnreadable`."""
     try:
         if source.sqlite is not None:
             # Opened for reading only, without the lock, so that a running sidecar is not disturbed.
@@ -90,6 +91,7 @@ async def _postgresql(dsn: str) -> AsyncIterator[tuple[RecordToVerify, AuditChai
 
 
 def _keys(files: Sequence[Path]) -> SignatureVerifier:
+    """Read the public keys of the checkpoints. Raises `RecordUnreadable`."""
     try:
         return read_public_keys(files)
     except KeyFileProblem as problem:

@@ -128,4 +128,6 @@ def _silence() -> None:
 
 
 def _to(endpoint: str) -> dict[str, Any]:
+    """Return the arguments that every exporter takes: where to send, and for how long to try."""
+    # The exporters use TLS unless they are told that the endpoint has none.
     return {"endpoint": endpoint, "insecure": endpoint.startswith("http://"), "timeout": SEND_SECONDS}

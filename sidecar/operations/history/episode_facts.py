@@ -20,7 +20,7 @@ from sidecar.operations.record.ports import Store
 
 
 class EpisodeFacts:
-    """A bounded cache over the store.
+    """The slots that each episode called last: a bounded cache over the store.
 
     Args:
         limit: the longest wait for the store.
@@ -111,6 +111,7 @@ class CompactionFacts:
 
     def expect(self, turn: TurnHistory) -> None:
         """Add a turn that is about to be stored to the cached size of its episode."""
+        # Not after the write: the next turn may be bound before it, and would be told an old size.
         known = self._known.get(turn.episode)
         if known is not None:
             self.sized(turn.episode, size_after(known[0], turn))
@@ -127,6 +128,7 @@ class CompactionFacts:
         self._known.pop(episode, None)
 
     def _fresh(self, episode: EpisodeKey) -> EpisodeSize | None:
+        """Return the cached size; None if there is none, or if it is too old."""
         size, learned_at = self._known.get(episode, (None, 0.0))
         if size is None or self._clock.monotonic() - learned_at > self._bounds.fresh_for.total_seconds():
             return None
@@ -134,6 +136,7 @@ class CompactionFacts:
         return size
 
     def _reported(self, size: EpisodeSize | None) -> CompactionDue:
+        """Report the size of a bound turn's episode, None if unknown; return whether compaction is due."""
         due = due_of(size, self._rules)
         self._recorder.turn_bound(due, size.turns if size else None, size.tokens if size else None)
         return due

@@ -225,5 +225,6 @@ class _UserTurns:
 
 
 def _pages(turns: Sequence[TurnId]) -> Iterator[Sequence[TurnId]]:
+    """Yield the turns in groups of at most `PAGE`."""
     for begin in range(0, len(turns), PAGE):
         yield turns[begin : begin + PAGE]

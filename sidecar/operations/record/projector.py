@@ -23,6 +23,7 @@ from sidecar.operations.record.ports import Journal, NotThisJournal
 from sidecar.operations.record.projection_ports import Projection
 
 FACTS_OF_A_PASS: Final = 100
+"""The most facts that one pass reads."""
 TURNS_IN_A_ROW: Final = 10
 """Rows that are derived before the loop yields to other tasks: well below a millisecond."""
 TURNS_READ_AGAIN: Final = 50
@@ -129,6 +130,7 @@ class Projector:
         self._woken.set()
 
     async def _forget(self) -> None:
+        # Both together: a cached line must not be continued beside an empty projection.
         self._open.clear()
         await self.projection.clear()
 
@@ -222,4 +224,5 @@ class Projector:
 
 
 def _facts(marks: Watermarks) -> int:
+    """Return the number of facts up to a position, over all instances."""
     return sum(reached.number for reached in marks.reached.values())

@@ -39,7 +39,14 @@ class RowsInMemory:
     async def apply(
         self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
     ) -> None:
-        """Store lines."""
+        """Store lines, and the position that was reached with them.
+
+        Args:
+            lines: one for each changed turn.
+            reached: the new position in the journal.
+            days: days whose turns retention removed.
+            gone: turns whose lines are dropped, because they are derived again.
+        """
         if days:
             self.lines = {turn_id: line for turn_id, line in self.lines.items() if line.day not in days}
         for turn_id in gone:
@@ -52,7 +59,7 @@ class RowsInMemory:
         self._reached = reached
 
     async def clear(self) -> None:
-        """Remove everything."""
+        """Remove everything, the position included, so that the journal is projected from its beginning."""
         self.lines.clear()
         self._reached = Watermarks()
 

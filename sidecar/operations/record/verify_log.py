@@ -51,6 +51,8 @@ class VerificationProgress(Struct):
     """How much was verified, and what could not be determined.
 
     Attributes:
+        checkpoints, markers, erasures, roots, facts, turns, audit: how many of each were verified; `audit` counts rows.
+        torn: writes to the checkpoint files that a crash has cut off.
         unsigned: facts after the newest checkpoint, by instance and day.
     """
 
@@ -92,6 +94,7 @@ class LogVerification:
         self._markers: dict[RootKey, FactsRemoved] = {}
         self._erasures: dict[str, TextsErased] = {}
         self._seen: set[TurnId] = set()
+        # To be verified at the end against the roots, read again: roots with more facts than they named, single facts.
         self._ahead: dict[RootKey, RootWalk] = {}
         self._late: dict[RootKey, dict[bytes, tuple[TurnId, int]]] = {}
         self.looked = VerificationProgress()

@@ -71,6 +71,7 @@ class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _contents(asked: StepRequest) -> dict[str, Any]:
+    """Return the fields that a repeated request must match."""
     return {name: value for name, value in msgspec.structs.asdict(asked).items() if name not in CONTEXT}
 
 
@@ -109,19 +110,32 @@ class Configure(StepRequest, frozen=True, kw_only=True):
 
 
 class RampDown(StepRequest, frozen=True, kw_only=True):
-    """Set a ramp to 0 after a safety breach; waits for no gate or policy."""
+    """Set a ramp to 0 after a safety breach; waits for no gate or policy.
+
+    Attributes:
+        breach_id: identifies the breach; a later `AcknowledgeBreach` names it.
+    """
 
     breach_id: str
 
 
 class AcknowledgeBreach(StepRequest, frozen=True, kw_only=True):
-    """Acknowledge a breach."""
+    """Acknowledge a breach, after which the ramp may be raised again.
+
+    Attributes:
+        breach_id: of the ramp-down that reported the breach.
+    """
 
     breach_id: str
 
 
 class OverrideGate(StepRequest, frozen=True, kw_only=True):
-    """Let one `fail` of one gate pass for one step, until it expires."""
+    """Let one `fail` of one gate pass for one step, until it expires.
+
+    Attributes:
+        gate: name of the gate.
+        to: the ramp of the step, in basis points.
+    """
 
     gate: str
     to: int

@@ -154,6 +154,7 @@ class Delegate:
         return min(bounds)
 
     def _left(self, parent: Child, ends_at: float) -> RemainingBudget:
+        """Return what the delegated child may use: the rest of its parent's time and budgets."""
         now, wall_clock_at = self._deps.clock.monotonic(), parent.wall_clock_at
         return RemainingBudget(
             time_ms=int((ends_at - now) * 1000),

@@ -26,9 +26,11 @@ LARGEST_REMOVAL: Final = 1000
 
 
 class OldAudit(msgspec.Struct, frozen=True):
-    """The oldest audit rows, up to `number`.
+    """The oldest audit rows, up to `number`, described so that a marker can be compared with them.
 
     Attributes:
+        number: of the last row.
+        rows: how many they are.
         content: SHA-256 over number and body of each row, as they are stored; 64 hex digits.
         link: the link of the last row.
     """
@@ -96,6 +98,7 @@ def marker_of(
     old: OldAudit, before: datetime, now: datetime, signer: CheckpointSigner, standing: Sequence[SlotRollout] = ()
 ) -> AuditMarker:
     """Return the signed marker for rows that are to be removed; `standing`: the rollouts after these rows."""
+    # Signed as it is stored, but with an empty signature, which cannot be part of what it signs.
     unsigned = AuditMarker(
         number=old.number,
         rows=old.rows,

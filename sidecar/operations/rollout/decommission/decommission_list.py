@@ -25,7 +25,9 @@ from sidecar.operations.rollout.views.pinned_turns import PinnedTurns
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 
 INTERVAL: Final = timedelta(minutes=1)
+"""The pause between two checks."""
 AGAIN_AFTER: Final = timedelta(days=1)
+"""The time between two warnings about the same decommission."""
 LONGEST_WRITE: Final = 5.0
 """Seconds for the store."""
 OVERDUE: Final = "decommission_overdue"
@@ -72,7 +74,7 @@ class ReadDecommissions(msgspec.Struct, frozen=True):
             [
                 await self._read(rollout, facts, record, pinned)
                 for rollout in rollouts
-                for facts, record in _of(rollout)
+                for facts, record in _decommissions_of(rollout)
                 if finished or record.finished_at is None
             ]
         )
@@ -152,21 +154,23 @@ class WatchDecommissions:
     def _all(self) -> Iterator[tuple[SlotRollout, DefinitionFacts, Decommission]]:
         slots = self._views.current().slots
         for slot in sorted(slots):
-            yield from ((slots[slot], facts, record) for facts, record in _of(slots[slot]))
+            yield from ((slots[slot], facts, record) for facts, record in _decommissions_of(slots[slot]))
 
 
 def _noted(rollout: SlotRollout, event: RolloutEvent) -> RolloutWrite:
+    """Return the write of an audit row, with the answer by which the store recognises a second write."""
     answer = StoredAnswer(event.request_id, event.request_id, DONE, "", event.at, event.actor)
     return RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(event,), answer=answer)
 
 
-def _of(rollout: SlotRollout) -> Iterator[tuple[DefinitionFacts, Decommission]]:
+def _decommissions_of(rollout: SlotRollout) -> Iterator[tuple[DefinitionFacts, Decommission]]:
     for facts in rollout.definitions.values():
         if facts.decommission is not None:
             yield facts, facts.decommission
 
 
 def _its_own(block: PromptBlock) -> bool:
+    # Blocks of the platform stay when a definition goes: every definition needs them.
     return block.id not in REQUIRED_BLOCKS and block.owner != PLATFORM_OWNER
 
 

@@ -52,6 +52,7 @@ class FlagsOfPlugin(Struct, frozen=True):
     async def switch(self, name: str, on: bool, by: str) -> None:
         """Let the plugin switch the flag. Raises `StoreUnavailable`."""
         try:
+            # A name of its own for the limit of abandoned calls: hanging switches must not stop the fetches of flags.
             await self.calls.ask(f"{self.backend}, switches", self.longest, lambda: self.writer.switch(name, on, by))
         except PluginFailed as failed:
             raise StoreUnavailable(

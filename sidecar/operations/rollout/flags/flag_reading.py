@@ -23,7 +23,8 @@ class FlagReading(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         value: the value that binds use.
-        version: 0: the flag was never created, or its backend has no versions; likewise `changed_at`, `changed_by`.
+        version: number of changes; 0: the flag was never created, or its backend has no versions.
+        changed_at, changed_by: the last switch; None and empty in the same two cases.
         shared_with: the other definitions that it gates.
     """
 
@@ -59,6 +60,7 @@ class ReadFlags(msgspec.Struct, frozen=True):
 
     async def __call__(self, name: str) -> tuple[DefinitionFlagsReading, ...]:
         """Return the flags of a slot or of a definition's slot. Raises `UnknownDefinition`, `StoreUnavailable`."""
+        # All rollouts, because definitions of other slots may share a flag.
         rollout, rollouts = await find_rollout(self.store, name), await self.store.rollouts()
         return tuple([await self._of(rollout, facts, rollouts) for facts in rollout.definitions.values()])
 
@@ -91,5 +93,6 @@ class ReadFlags(msgspec.Struct, frozen=True):
             facts=facts,
             flags=tuple(read),
             backend=BackendReading(backend, backend not in flags.stale_backends, self.flags.ages().get(backend)),
+            # A writer that asks an operator for an edit cannot switch the flag itself.
             writable=facts.flag is not None and not writer.edit_for(facts.flag, False),
         )

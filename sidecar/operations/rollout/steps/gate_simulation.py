@@ -33,8 +33,10 @@ from sidecar.policy.lifecycle import (
 )
 
 LIFE: Final = timedelta(hours=1)
+"""How long the simulated answers are valid. Any time that is not over within the simulation would do."""
 StepResult = Literal["taken", "refused", "held"]
 OPERATOR: Final = "operator@example"
+"""The operator who requests the simulated step."""
 
 
 class AnswerEffect(msgspec.Struct, frozen=True):
@@ -43,10 +45,10 @@ class AnswerEffect(msgspec.Struct, frozen=True):
     Attributes:
         answer: a verdict, or the way in which the gate gives none that counts.
         step: what happens to the step; `taken` if all other gates pass, too.
-        reason: of the refusal; empty: there is none.
-        counted: as a failed gate.
-        anomaly: reported to operators; empty: none.
-        shown: what operators read.
+        reason: the reason of the error with which the step is refused or held; empty if it is taken.
+        counted: whether the answer counts as a failed gate in the metrics.
+        anomaly: the kind of the anomaly that is logged; empty if none is.
+        shown: the text that operators read about the answer.
     """
 
     answer: str
@@ -118,6 +120,7 @@ def _question(card: Card, gate: str, from_ramp: int, to_ramp: int) -> GateQuesti
 
 
 def _answers(question: GateQuestion, now: datetime) -> Iterator[tuple[str, GateAnswer | Exception]]:
+    """Yield each possible answer with its name; an exception is what the client raises instead of an answer."""
     passed = GateAnswer(
         verdict=Verdict.PASS,
         gate=question.gate,
@@ -151,6 +154,7 @@ async def _effect(
 
 
 def _outcome(results: Sequence[GateResult]) -> tuple[StepResult, str]:
+    """Return what happens to the step, and the reason of the error; empty if the step is taken."""
     try:
         refuse_unless_passed(results)
     except GateFailed as failed:

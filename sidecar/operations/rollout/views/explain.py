@@ -22,6 +22,7 @@ from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.operations.rollout.views.rollout_reading import ReadsFlagBackends, current_cards, find_rollout
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 
+# What an explanation of the past assumes, because the audit does not record it.
 AS_NOW = (
     "the names of the flags and the list of deprecated definitions are the current ones",
     "each flag had the value that the rollout last set; changes in the backend, and its outages, are not recorded",
@@ -29,7 +30,13 @@ AS_NOW = (
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
-    """The result for one definition."""
+    """Why one definition serves a user or not.
+
+    Attributes:
+        ramp: in basis points.
+        flags: name and value of each flag of the definition.
+        words: the reason as a sentence for an operator.
+    """
 
     digest: Digest
     definition_id: str
@@ -45,8 +52,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Why a user gets a definition, or none.
 
     Attributes:
-        served: None: no definition serves the user.
-        bucket: None without a key.
+        served: the definition that serves the user; None: no definition does.
+        key: the user; empty if none was named.
+        bucket: of the user, from which the ramp decides; None without a user.
+        verdicts: the result for each definition of the slot.
+        at: the time that the explanation is about.
         assumptions: what is unknown about the past, one sentence each.
     """
 
@@ -63,6 +73,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 class HistoricalFlags:
     """The flags as a rollout had switched them."""
 
+    # No flag was on for a share of users only: shares are not recorded.
     narrowed = False
 
     def __init__(self, rollout: SlotRollout) -> None:
@@ -120,6 +131,7 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         return rollout
 
     async def _past(self, present: SlotRollout, at: datetime) -> tuple[SlotRollout, tuple[str, ...]]:
+        """Return a slot's rollout at a time, from its audit, and what is unknown about it."""
         past = await past_of(self.store, present.slot)
         # By the time of the event: the number of a row says when it was written, and a stop is dated with the time it
         # took effect.
@@ -152,6 +164,7 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _found(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, flags: FlagReader) -> Explained:
+    """Return the explanation of one definition's verdict."""
     names = [name for name in (facts.flag, facts.cohort_flag) if name is not None]
     return Explained(
         digest=facts.digest,

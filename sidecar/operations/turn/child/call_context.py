@@ -63,7 +63,16 @@ class CallContext(Protocol):
 def request_of(
     child: Child, planned: PlannedCall, context: CallContext, attempt_id: AttemptId, grant: str, now: float
 ) -> RunRequest:
-    """Return the request to the runner."""
+    """Return the request to the runner.
+
+    Args:
+        child: the child that the attempt executes.
+        planned: its call, with the arguments.
+        context: of the call.
+        attempt_id: of this attempt.
+        grant: the key with which the attempt calls the tool gateway.
+        now: the present time, by the event loop's clock.
+    """
     card, surface = child.tool.card, context.turn.surface
     return RunRequest(
         child_id=child.child_id,

@@ -48,6 +48,7 @@ class DispatchTrace(Struct, frozen=True):
 
 
 UNTRACED: Final = DispatchTrace()
+"""Shared by all dispatches without a trace, so that they create no object."""
 
 
 class AttemptSpan(Protocol):
@@ -120,7 +121,7 @@ class LateTracing:
     """Creates no spans until an exporter is set. The exporter's libraries are loaded after the sidecar listens.
 
     Attributes:
-        behind: creates the spans.
+        behind: creates the spans; set once, while dispatches run already.
     """
 
     def __init__(self) -> None:
