@@ -1,7 +1,7 @@
-"""Keeps checkpoints (signed hashes over the record) in a file, one line each, appended under a lock and synced.
+"""Appends checkpoints (signed hashes over the record) to a file, one line each, under a lock and durably.
 
-Several sidecars on one machine may append to one file. A file on another disk, or an append-only file (`chattr +a`),
-protects better than a file beside the database; this adapter only appends.
+Several sidecars on one machine may append to one file. The file never needs another access than appending, so that it
+can be append-only (`chattr +a`). It protects better on another disk than beside the database.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ from sidecar.core.verifying.checkpoint_lines import (
 from sidecar.operations.record.checkpoint_ports import CheckpointHead, CheckpointStoreUnavailable
 
 LOOKS_BACK: Final = 1024 * 1024
-"""Bytes at the end of the file that are read to find the newest lines: about 2,000 lines."""
+"""Bytes at the end of the file that are read to find the newest lines, about 2,000."""
 LINE_DAMAGED: Final = "checkpoint_line_damaged"
 MOST_NAMED: Final = 5
-"""The most damaged lines that one report names by their numbers."""
+"""Maximum number of damaged lines that one report names by their numbers."""
 
 
 class CheckpointFile:
@@ -40,8 +40,8 @@ class CheckpointFile:
 
     Args:
         path: the file. If absent, it is created with mode 0644, and its folder with mode 0700.
-        signer: signs every line; its key may be replaced while the sidecar runs.
-        report: receives kind and text of a problem, once for each unreadable line.
+        signer: signs every line. Its key may be replaced while the sidecar runs.
+        report: receives the kind and the text of a problem, once for each unreadable line.
     """
 
     def __init__(self, path: Path, signer: Signer, report: Callable[[str, str], None]) -> None:
@@ -52,14 +52,14 @@ class CheckpointFile:
 
     async def standing(self) -> CheckpointHead:
         """Return the newest checkpoint of each running root that the last `LOOKS_BACK` bytes contain."""
-        # In a thread: the lock may be held by another sidecar, and the disk may be slow.
+        # In a thread, because another sidecar may have the lock, and the disk may be slow.
         standing, damaged = await asyncio.to_thread(self._standing)
         self._tell(damaged)
         return standing
 
     async def append(self, statements: Sequence[Statement]) -> None:
-        """Append the statements, signed and linked; durable on return."""
-        signer = copy(self._signer)  # one key for all of them, even if it is exchanged meanwhile
+        """Sign the statements, link each to the line before it, and append them durably."""
+        signer = copy(self._signer)  # one key for all lines, even if the key is replaced meanwhile
         self._tell(await asyncio.to_thread(self._append, statements, signer))
 
     def _tell(self, which: str) -> None:
@@ -80,14 +80,13 @@ class CheckpointFile:
     def _append(self, statements: Sequence[Statement], signer: Signer) -> str:
         with self._locked() as handle:
             lines, unfinished, damaged = _end_of(handle)
-            # Without a readable line there is no hash to link to, and a chain that begins anew would hide what came
-            # before.
+            # Without a readable line there is no hash to link to. A new chain in the same file would hide the damage.
             if not lines and os.fstat(handle).st_size > LOOKS_BACK:
                 raise CheckpointStoreUnavailable(
                     f"the end of {self._path} holds no checkpoint; move the file away to begin anew"
                 )
             sequence, previous = (lines[-1][0].sequence, line_hash(lines[-1][1])) if lines else (0, NO_LINE)
-            # A process was killed within a line: its rest stays, as a line of its own, which verification reports.
+            # A process was killed while it wrote a line. Its incomplete line stays, and the verification reports it.
             written = b"\n" if unfinished else b""
             for statement in statements:
                 sequence += 1
@@ -96,12 +95,17 @@ class CheckpointFile:
                 previous = line_hash(text)
                 written += text + b"\n"
             _write_whole(handle, written)
-            # Before the lock is released: the next sidecar must not link to a line that a power failure removes.
+            # Synced before the lock is released: another sidecar must not link to a line that a power failure removes.
             os.fsync(handle)
             return self._unreported(handle, damaged)
 
     def _unreported(self, handle: int, damaged: Sequence[int]) -> str:
-        """Name the lines that begin at these bytes and were not reported before, by their numbers from 1."""
+        """Return the numbers of damaged lines that were not reported before, as a text; empty: there are none.
+
+        Args:
+            handle: the open file.
+            damaged: the positions in bytes at which the lines begin.
+        """
         fresh = [begin for begin in damaged if begin not in self._reported]
         self._reported.update(fresh)
         if not fresh:
@@ -118,10 +122,9 @@ class CheckpointFile:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             try:
-                # Waits: another sidecar holds the lock for milliseconds. Closing the file releases it, also after a
-                # crash.
+                # Waits for another sidecar, which has the lock for milliseconds. A process that ends releases its lock.
                 fcntl.flock(handle, fcntl.LOCK_EX)
-                # Without it, a power failure could remove the name of the file, and its synced content with it.
+                # Otherwise a power failure could remove the name of the file, and with it the synced content.
                 if is_new:
                     _synchronise_folder(self._path.parent)
                 yield handle
@@ -132,9 +135,11 @@ class CheckpointFile:
 
 
 def _end_of(handle: int) -> tuple[list[tuple[CheckpointLine, bytes]], bool, list[int]]:
-    """Return the newest lines with their texts, oldest first.
+    """Read the end of the file.
 
-    Also whether the file ends within a line, and at which bytes whole lines begin that cannot be read.
+    Returns:
+        the newest lines with their texts, oldest first; whether the file ends within a line; and the positions in bytes
+        at which complete but unreadable lines begin.
     """
     size = os.fstat(handle).st_size
     start = max(0, size - LOOKS_BACK)
@@ -157,12 +162,13 @@ def _end_of(handle: int) -> tuple[list[tuple[CheckpointLine, bytes]], bool, list
 
 
 def _ends_before(handle: int, end: int) -> int:
-    """Return how many lines end before this byte."""
+    """Return the number of lines that end before a position in bytes."""
     return sum(os.pread(handle, min(LOOKS_BACK, end - at), at).count(b"\n") for at in range(0, end, LOOKS_BACK))
 
 
 def _write_whole(handle: int, content: bytes) -> None:
-    """Write all bytes: one call may write only a part, e.g. on a disk that is nearly full."""
+    """Write all bytes."""
+    # One call of the system may write only a part, e.g. on a disk that is nearly full.
     while content:
         content = content[os.write(handle, content) :]
 

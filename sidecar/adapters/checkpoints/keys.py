@@ -1,6 +1,7 @@
-"""Ed25519 keys in files. The first start creates a private key that only its owner can read, and its public key.
+"""Reads and creates Ed25519 keys in files, and signs and verifies with them: checkpoints, role tokens, receipts.
 
-Both are PEM, so that other tools can read them, e.g. `openssl pkey -in KEY -text`.
+The first start creates a private key that only its owner can read, and its public key beside it. Both are PEM, so that
+other tools can read them, e.g. `openssl pkey -in KEY -text`.
 """
 
 import errno
@@ -21,7 +22,7 @@ from sidecar.core.signatures import Verification
 
 KEY_ID_LENGTH: Final = 16
 LARGEST: Final = 64 * 1024
-"""The most bytes that are read of a key file; a larger file is none."""
+"""Maximum number of bytes that are read of a key file."""
 READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 """Errors of a place where the public half cannot be written, e.g. a mounted secret."""
 PUBLIC_KEYS: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----")
@@ -30,7 +31,7 @@ CREATE: Final = "create a key with `sidecar token key --key FILE`, which writes 
 
 
 class KeyFileProblem(Exception):
-    """A key cannot be used; the message names the file and the cause, and nothing of its content."""
+    """A key cannot be used. The message names the file and the cause, but nothing of the content."""
 
 
 class Ed25519Signer:
@@ -50,7 +51,7 @@ class Ed25519Signer:
         return self._key.sign(payload).hex()
 
     def adopt(self, other: "Ed25519Signer") -> None:
-        """Sign with the key of another signer from the next call on. A copy of this signer keeps its key."""
+        """Use the key of another signer from the next call on. A copy of this signer keeps the former key."""
         self._key, self._key_id = other._key, other._key_id  # noqa: SLF001  of the same class
 
     def public_key(self) -> Ed25519PublicKey:
@@ -63,13 +64,13 @@ class Ed25519Signer:
 
 
 class Ed25519Judge:
-    """Verifies signatures with public keys, found by their ids."""
+    """Verifies signatures with several public keys, each of which is found by its id."""
 
     def __init__(self, keys: Iterable[Ed25519PublicKey]) -> None:
         self._keys: Mapping[str, Ed25519PublicKey] = {key_id_of(key): key for key in keys}
 
     def judge(self, key_id: str, payload: bytes, signature: str) -> Verification:
-        """Verify a signature."""
+        """Return whether the key with this id has signed the payload. `signature` is hexadecimal."""
         key = self._keys.get(key_id)
         if key is None:
             return Verification.UNKNOWN_KEY
@@ -86,17 +87,18 @@ def key_id_of(key: Ed25519PublicKey) -> str:
 
 
 def public_key_file(key_file: Path) -> Path:
-    """Return where the public half of a key is written."""
+    """Return the path of the file with the public half of a key."""
     return key_file.with_name(f"{key_file.name}.pub")
 
 
 def read_or_make_signer(key_file: Path) -> Ed25519Signer:
-    """Return the key in `key_file`; if the file does not exist, create it. The public half is written beside it.
+    """Return a signer with the key in `key_file`, and create the file if it does not exist.
 
-    Two processes that start at once end up with the same key: the file appears whole or not at all.
+    Two processes that start at the same time use the same key: the file is created completely or not at all, and the
+    second process reads the file of the first.
 
     Raises:
-        KeyFileProblem: it cannot be read or created, others may read it, or it contains no Ed25519 key.
+        KeyFileProblem: the file cannot be read or created, other users may read it, or it contains no Ed25519 key.
     """
     try:
         if not key_file.exists():
@@ -108,12 +110,13 @@ def read_or_make_signer(key_file: Path) -> Ed25519Signer:
 
 
 def read_signer(key_file: Path) -> Ed25519Signer:
-    """Return the key in `key_file`. Its public half is added to the file beside it, which keeps those of former keys.
+    """Return a signer with the key in `key_file`, and add its public half to the file beside it.
 
-    A read-only mount may lack that file: the operator who created the key has the public half.
+    That file keeps the public halves of former keys. If it cannot be written, e.g. in a mounted secret, it is omitted:
+    the operator who created the key has the public half.
 
     Raises:
-        KeyFileProblem: it cannot be read, others may read it, or it holds no Ed25519 key.
+        KeyFileProblem: the file cannot be read, other users may read it, or it contains no Ed25519 key.
     """
     try:
         signer = Ed25519Signer(_private_key(key_file))
@@ -126,7 +129,7 @@ def read_signer(key_file: Path) -> Ed25519Signer:
 def _keep_public(file: Path, pem: bytes) -> None:
     try:
         content = file.read_bytes() if file.exists() else b""
-        # Added and not replaced: lines that a former key signed must stay verifiable.
+        # Added and not replaced, because checkpoints that a former key signed must stay verifiable.
         if content and pem.strip() not in content:
             _written(file, content.rstrip() + b"\n" + pem, 0o644).replace(file)
         elif not content:
@@ -162,10 +165,10 @@ def _public_key(content: bytes) -> Ed25519PublicKey | None:
 
 
 def _private_key(file: Path) -> Ed25519PrivateKey:
-    # Without `O_NONBLOCK`, a named pipe at this path would block the start.
+    # NONBLOCK, because opening a named pipe would wait for a writer and block the start.
     handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as opened:
-        # Of the open file and not of the path: the path could be exchanged between check and read.
+        # The open file is checked and not the path, which could be exchanged between the check and the read.
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise KeyFileProblem(f"{file} is not a regular file")
@@ -203,11 +206,11 @@ def _private_key_in(content: bytes) -> Ed25519PrivateKey | None:
 
 
 def _appear(path: Path, content: bytes, mode: int) -> None:
-    """Create a file completely or not at all; a file that another process has created stays."""
+    """Create a file completely or not at all. A file that another process has created stays unchanged."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = _written(path, content, mode)
     try:
-        os.link(fresh, path)  # unlike a rename, never replaces what another process made meanwhile
+        os.link(fresh, path)  # unlike a rename, never replaces a file that another process has just created
     except FileExistsError:
         return
     finally:
@@ -216,7 +219,7 @@ def _appear(path: Path, content: bytes, mode: int) -> None:
 
 def _written(path: Path, content: bytes, mode: int) -> Path:
     """Write a new file beside `path`, durably, and return it."""
-    # Random, so that two processes that start together do not write the same file.
+    # A random name, so that two processes that start at the same time do not write the same file.
     fresh = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
@@ -225,7 +228,7 @@ def _written(path: Path, content: bytes, mode: int) -> Path:
             file.flush()
             os.fsync(handle)
     except BaseException:
-        # A file without its content must not stay behind, e.g. on a full disk.
+        # An incomplete file must not stay behind, e.g. on a full disk.
         fresh.unlink()
         raise
     return fresh

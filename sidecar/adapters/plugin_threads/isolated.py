@@ -1,10 +1,10 @@
-"""Wraps objects of installed plugins so that each runs in a thread of its own, with the interface of its kind.
+"""Wraps objects of installed plugins. The wrapper has the interface of the object and calls it in a thread of its own.
 
-A caller on the sidecar's event loop does not notice the thread. Time limits, and limits on abandoned calls, are set by
-the callers: `PluginCalls`, `GuardedGate`, `BoundedSink`, `Attempt`.
+The wrappers set no time limits. Their callers do, and also limit the number of abandoned calls: `PluginCalls`,
+`GuardedGate`, `BoundedSink`, `Attempt`.
 
-Objects of the sidecar's own plugins stay on the event loop. They do not block, and share connections and stores with
-the rest of the process.
+Objects of built-in plugins are not wrapped: they do not block, and share connections and stores with the rest of the
+process.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,17 +25,17 @@ from sidecar.policy.specs import PluginSpec
 
 Made = TypeVar("Made")
 MAKE_SECONDS: Final = 30.0
-"""The longest time in seconds for a factory. The start waits for it, and serves no user yet."""
+"""Maximum time for a factory, in seconds. The start of the sidecar waits for it."""
 EDIT_SECONDS: Final = 0.05
-"""The longest time in seconds for `edit_for`. The event loop waits meanwhile, so it must answer from memory."""
+"""Maximum time for `edit_for`, in seconds. The event loop waits meanwhile, so the plugin must answer from memory."""
 
 
 class _Isolated(Generic[Made]):
     """An object in a thread.
 
     Args:
-        thread: ends when the object is closed.
-        made: the object; only the thread may use it.
+        thread: the thread, which ends when the object is closed.
+        made: the object. Only code in the thread may use it.
     """
 
     def __init__(self, thread: PluginThread, made: Made) -> None:
@@ -55,7 +55,7 @@ class IsolatedFlags(_Isolated[Any]):
         return await self._thread.call(lambda: self._made.fetch())  # noqa: PLW0108  the attribute is read in the thread
 
     async def changed(self) -> None:
-        """Wait for a sign that the flags have changed."""
+        """Wait until the flags may have changed."""
         await self._thread.call(lambda: self._made.changed())  # noqa: PLW0108  the same reason
 
 
@@ -65,7 +65,7 @@ class _Named(IsolatedFlags):
     _names: frozenset[str] = frozenset()
 
     def set_names(self, names: frozenset[str]) -> None:
-        """Keep the names for the next fetch, which passes them on in the thread."""
+        """Store the names. The next fetch passes them to the plugin, in the thread."""
         self._names = names
 
     async def fetch(self) -> FlagReport:
@@ -76,7 +76,7 @@ class _Named(IsolatedFlags):
             report: FlagReport = await self._made.fetch()
             return report
 
-        # Read on the event loop: `set_names` may run again before the thread gets to this fetch.
+        # Read on the event loop, because `set_names` may be called again before the thread begins this fetch.
         names = self._names
         return await self._thread.call(lambda: fetched(names))
 
@@ -89,7 +89,7 @@ class _Switching(IsolatedFlags):
         await self._thread.call(lambda: self._made.switch(name, on, by))
 
     def edit_for(self, name: str, on: bool) -> str:
-        """Return what a person has to change. Raises `TimeoutError` if the thread is blocked."""
+        """Return what a person must edit. Raises `TimeoutError` if the thread is blocked."""
         edit: str = self._thread.now(lambda: self._made.edit_for(name, on), EDIT_SECONDS)
         return edit
 
@@ -147,25 +147,30 @@ class _Erasing(IsolatedMemory):
 
 
 def isolated(spec: PluginSpec, make: Callable[[], Any], thread: PluginThread) -> Any:
-    """Make an object of a plugin in a thread, and return one with the same interface that passes calls on.
+    """Create the object of a plugin in a thread, and return a wrapper with the same interface.
 
-    A lifecycle policy is returned unchanged, because `PolicyThreads` calls every policy in a thread.
+    A lifecycle policy is returned without a wrapper, because `PolicyThreads` calls every policy in a thread.
+
+    Args:
+        spec: the descriptor of the plugin.
+        make: creates the object.
+        thread: the thread in which the object is created and called.
 
     Raises:
-        PluginProblem: the factory does not return, or whatever `make` raises.
+        PluginProblem: the factory does not return. Exceptions of `make` are raised unchanged.
     """
     try:
         made = thread.now(make, MAKE_SECONDS)
     except TimeoutError:
         thread.leave()
-        # The factory may still run. `leave` only lets the thread end; a blocked thread cannot be stopped.
+        # The factory may still run: a blocked thread cannot be stopped. `leave` ends the thread when it returns.
         raise PluginProblem(
             f"its factory has not returned within {MAKE_SECONDS:g} s",
             where=f"{spec.kind} `{spec.name}`, settings in [{section_of(spec)}]",
             remedy="have the factory return at once, and connect at the first call",
         ) from None
     except BaseException:
-        # Also for `KeyboardInterrupt`: without an object, the thread would run idle until the process ends.
+        # Without an object, the thread would run idle until the process ends.
         thread.leave()
         raise
     match spec.kind:
@@ -183,8 +188,7 @@ def isolated(spec: PluginSpec, make: Callable[[], Any], thread: PluginThread) ->
 
 
 def _flags(made: object) -> type[IsolatedFlags]:
+    """Return the wrapper class with exactly the optional methods of the flag backend: callers check for them."""
     if isinstance(made, NamedFlagBackend):
-        # Checked once, on the object itself. The wrapper must have exactly the object's optional methods: callers look
-        # for them.
         return _NamedSwitching if isinstance(made, FlagWriter) else _Named
     return _Switching if isinstance(made, FlagWriter) else IsolatedFlags

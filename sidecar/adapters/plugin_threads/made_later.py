@@ -1,6 +1,6 @@
-"""Creates connectors and runners of installed plugins in their threads, while turns are served.
+"""Wraps connectors and runners of installed plugins, which are created in their threads while turns are served.
 
-No call waits for a factory: until the object exists, calls fail.
+The event loop does not wait for a factory. A call runs in the same thread after the factory, and fails if that failed.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ from sidecar.policy.protocols import (
 
 Made = TypeVar("Made")
 EVENTS_AHEAD: Final = 16
-"""The most events of a runner that wait in the event loop. A runner that is faster than its reader must wait."""
+"""Maximum number of events of a runner that wait for their reader. A runner that is faster must wait."""
 
 
 class _Later(Generic[Made]):
-    """An object that is created in its thread. No caller waits for its creation.
+    """An object that is created in its thread, without the constructor waiting for it.
 
     Args:
-        thread: creates and uses the object.
-        make: creates the object. Each call raises the error of `make`, if there was one.
+        thread: the thread that creates and uses the object.
+        make: creates the object. If it raises `PluginProblem`, each call of the object fails with this error.
     """
 
     def __init__(self, thread: PluginThread, make: Callable[[], Made]) -> None:
@@ -63,7 +63,7 @@ class IsolatedConnector(_Later[Connector]):
     """A connector.
 
     Attributes:
-        needs_user_token: as the descriptor says.
+        needs_user_token: whether it needs the tokens of users, from the descriptor.
     """
 
     def __init__(self, thread: PluginThread, make: Callable[[], Connector], *, needs_user_token: bool) -> None:
@@ -82,7 +82,8 @@ class IsolatedRunner(_Later[Runner]):
     """A runner.
 
     Attributes:
-        target: the target of the definition, or the runner's name. The runner's own `target` is not read: it may block.
+        target: the target of the definition, or the runner's name. The runner's own `target` is not read, because it
+            may block.
     """
 
     def __init__(self, thread: PluginThread, make: Callable[[], Runner], target: str) -> None:
@@ -90,7 +91,9 @@ class IsolatedRunner(_Later[Runner]):
         self.target = target
 
     async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
-        """Execute one attempt: the thread reads the runner's events, and runs ahead of the reader by a few.
+        """Execute one attempt, and yield its events.
+
+        The thread reads the events of the runner, up to `EVENTS_AHEAD` events ahead of the caller.
 
         Raises:
             RunnerError: the runner raised it, or could not be created.
@@ -103,7 +106,7 @@ class IsolatedRunner(_Later[Runner]):
             try:
                 async for event in stream:
                     await room.acquire()
-                    # The queue belongs to the loop of the caller; only this call may be made from another thread.
+                    # The queue belongs to the caller's event loop, so it is filled there and not in this thread.
                     here.call_soon_threadsafe(events.put_nowait, event)
             finally:
                 close = getattr(stream, "aclose", None)
@@ -111,19 +114,20 @@ class IsolatedRunner(_Later[Runner]):
                     await close()
 
         reading = asyncio.ensure_future(self._thread.call(read))
-        # At every end, also after an error or a cancellation: otherwise the loop below would wait for ever.
+        # After every end, even an error or a cancellation. Otherwise the loop below would wait for ever.
         reading.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
                 yield event
                 self._thread.post(room.release)
-            # Raises the error of the runner, after all events that came before it.
+            # Raises the error of the runner, after all its events were yielded.
             await reading
         except PluginProblem as problem:
             fault = Fault(self.target, self.target, remedy=problem.remedy)
             raise RunnerError(problem.what, unreachable=True, fault=fault) from None
         finally:
             reading.cancel()
-            await asyncio.wait((reading,))  # so that an abandoned attempt counts until the runner has ended
+            # Waits, so that an abandoned attempt is counted until the runner has really ended.
+            await asyncio.wait((reading,))
             if not reading.cancelled():
-                reading.exception()  # marks it as retrieved: the attempt may have ended before
+                reading.exception()  # marks the exception as retrieved: otherwise asyncio logs it

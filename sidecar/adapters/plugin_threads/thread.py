@@ -1,10 +1,9 @@
-"""Runs one instance of a plugin in a thread with an event loop of its own.
+"""Runs the objects of one plugin instance in a thread with an event loop of its own.
 
-The factory and the methods of the instance run there. A call that blocks its thread therefore holds up this instance
-and nothing else, as long as it releases the interpreter lock: `time.sleep`, files and sockets do, pure Python code
-shares the lock, and C code that keeps it stops every thread of the process.
+A call that blocks this thread delays only this instance, if it releases Python's interpreter lock. `time.sleep`, files
+and sockets release it; Python code shares it; C code that keeps it stops every thread of the process.
 
-A blocked thread cannot be ended. It is a daemon thread, so that the process can end without it.
+A blocked thread cannot be ended. It is a daemon thread, so that the process can end nevertheless.
 """
 
 import asyncio
@@ -26,24 +25,24 @@ OnProblem = Callable[[str, str], None]
 BLOCKED_AFTER: Final = 1.0
 """Seconds without a reaction to a cancellation after which a thread is reported as blocked."""
 SWITCH_SECONDS: Final = 0.0002
-"""The switch interval of the interpreter as soon as there is such a thread.
+"""The interpreter's switch interval, which is set when the first such thread starts.
 
-With the default of 5 ms, the event loop would wait that long after each of its system calls while a plugin computes.
+With the default of 5 ms, the event loop would wait 5 ms after each of its system calls while a plugin computes.
 """
 END_SECONDS: Final = 1.0
-"""Seconds that the remaining tasks of a stopped thread get to end."""
+"""Seconds that the remaining tasks have to end when the thread is stopped."""
 
 
 class PluginThread:
-    """Runs coroutines and functions in a thread, on behalf of the calling event loop.
+    """Runs coroutines and functions in a thread, for callers on the sidecar's event loop.
 
     Args:
-        name: the name of the instance, for operators.
-        on_problem: receives the report that the thread is blocked. Called in the calling loop.
+        name: the kind and name of the plugin instance, for operators.
+        on_problem: receives a report when the thread is blocked. Called on the caller's event loop.
         report_after: seconds without a reaction to a cancellation after which the thread is reported as blocked.
 
     Attributes:
-        users: the objects that live in the thread; it ends when the last one has left.
+        users: the number of objects in the thread, which ends when the last one has left.
     """
 
     def __init__(self, name: str, on_problem: OnProblem, report_after: float = BLOCKED_AFTER) -> None:
@@ -59,13 +58,13 @@ class PluginThread:
         self._thread.start()
 
     async def call(self, work: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Run a coroutine in the thread; return its result, or raise what it raises.
+        """Run a coroutine in the thread. Return its result or raise its exception.
 
-        If this call is cancelled, it cancels the coroutine and waits for its end: the code that limits this call sees
-        that the plugin still works, and abandons the call. A second cancellation ends the waiting.
+        If this call is cancelled, it cancels the coroutine and waits for its end. The caller can thereby detect that
+        the plugin still works, and abandon the call. A second cancellation ends the wait.
 
         Args:
-            work: begins the work, in the thread and in the context of this call.
+            work: returns the coroutine; called in the thread, with the context variables of this call.
         """
         call = _Call(self._loop, work)
         self._loop.call_soon_threadsafe(call.begin)
@@ -82,12 +81,12 @@ class PluginThread:
         return end.result()
 
     def now(self, work: Callable[[], Answer], seconds: float) -> Answer:
-        """Run a function in the thread while this thread waits; return its result, or raise what it raises.
+        """Run a function in the thread while the calling thread waits. Return its result or raise its exception.
 
         Raises:
-            TimeoutError: the function has not returned in time, or an earlier one has still not returned.
+            TimeoutError: the function has not returned within `seconds`, or an earlier one still has not returned.
         """
-        # Not tried again while it is blocked: each try would hold up the calling event loop.
+        # A blocked thread is not tried again, because each try would block the caller's event loop.
         if self._late is not None and not self._late.is_set():
             raise TimeoutError(f"{self.name} has not returned from an earlier call")
         ended = threading.Event()
@@ -108,19 +107,19 @@ class PluginThread:
         return end.result()
 
     def post(self, callback: Callable[[], object]) -> None:
-        """Call a function in the thread, unless it has ended."""
+        """Call a function in the thread, without waiting for it, unless the thread has ended."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback)
 
     def leave(self) -> None:
-        """Remove an object. After the last one the thread ends, as soon as it is not blocked."""
+        """Note that an object has left the thread. After the last one the thread ends, when it is not blocked."""
         self.users -= 1
         if self.users <= 0:
             self.post(self._loop.stop)
 
     def _look_at(self, call: "_Call[Any]") -> None:
         reported = self._reported
-        # One report until the thread reacts again: all calls that wait for a blocked thread have the same cause.
+        # Only one report until the thread reacts again, because all waiting calls have the same cause.
         if call.heard or (reported is not None and not reported.heard):
             return
         self._reported = call
@@ -141,7 +140,7 @@ class PluginThread:
 
     def _end(self) -> None:
         left = asyncio.all_tasks(self._loop)
-        # The plugin may have started tasks of its own; a loop that closes with running tasks would print warnings.
+        # The plugin may have started tasks of its own. Python prints warnings if a loop closes with running tasks.
         for task in left:
             task.cancel()
         if left:
@@ -151,7 +150,7 @@ class PluginThread:
 
 
 class _End(Struct, Generic[Answer], frozen=True):
-    """How a call ended. An exception is carried as a value, since some of them would end a task or a loop."""
+    """The result or exception of a call. An exception is passed as a value, because some would end a task or loop."""
 
     answer: Any
     error: BaseException | None = None
@@ -168,8 +167,8 @@ class _Call(Generic[Answer]):
     """One call. All methods except the constructor run in the thread of the plugin.
 
     Attributes:
-        ending: the result; it is set in the calling loop.
-        heard: whether the thread has processed the cancellation, and so is not blocked.
+        ending: the end of the call, which is set on the caller's event loop.
+        heard: whether the thread has processed the cancellation. If so, it is not blocked.
     """
 
     def __init__(self, there: asyncio.AbstractEventLoop, work: Callable[[], Awaitable[Answer]]) -> None:
@@ -198,8 +197,8 @@ class _Call(Generic[Answer]):
             return _End(None, error)
 
     def _report(self, task: "asyncio.Task[_End[Answer]]") -> None:
-        # A done callback and not a `finally` in the coroutine: it also runs if the task is cancelled before its first
-        # step.
+        # A done callback and not a `finally` in the coroutine, which does not run if the task is cancelled before its
+        # first step.
         end: _End[Answer] = _End(None, asyncio.CancelledError()) if task.cancelled() else task.result()
         with suppress(RuntimeError):  # the loop that asked is closed
             self._here.call_soon_threadsafe(self.ending.settle, end)

@@ -1,4 +1,7 @@
-"""Creates the objects of plugins: of installed plugins in threads, of built-in plugins on the event loop."""
+"""Creates the objects of plugins: for an installed plugin in a thread of its own, for a built-in one on the event loop.
+
+Code of an installed plugin may block. In its own thread it delays neither turns nor other plugins.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -15,13 +18,13 @@ Made = TypeVar("Made")
 
 
 class PluginThreads:
-    """Creates objects and their threads; implements the interface `Making`.
+    """Creates objects and their threads; implements `Making`.
 
-    All runners of an instance share one thread, because there may be a runner for each sub-agent.
+    All runners of one plugin instance share a thread, because there may be as many runners as sub-agents.
 
     Args:
-        host: knows which plugins are built in.
-        on_problem: receives the report that a thread is blocked.
+        host: tells which plugins are built in.
+        on_problem: receives a report when a thread is blocked.
     """
 
     def __init__(self, host: PluginHost, on_problem: "OnProblem") -> None:
@@ -30,7 +33,7 @@ class PluginThreads:
         self._of_runners: dict[str, PluginThread] = {}
 
     def made(self, spec: PluginSpec, make: Callable[[], Made]) -> Made:
-        """Create an object, and wait until it exists. Raises `PluginProblem`."""
+        """Create an object that is neither a connector nor a runner, and wait for it. Raises `PluginProblem`."""
         if self._host.is_own(spec):
             return make()
         from sidecar.adapters.plugin_threads.isolated import isolated  # noqa: PLC0415  only with installed plugins
@@ -39,7 +42,7 @@ class PluginThreads:
         return made
 
     def connector(self, spec: ConnectorSpec, make: "Callable[[], Connector]", *, needs_user_token: bool) -> "Connector":
-        """Create a connector. Raises errors of `make` for a built-in plugin; for an installed one, each call fails."""
+        """Create a connector. An error of `make` is raised for a built-in plugin; for an installed one, calls fail."""
         if self._host.is_own(spec):
             return make()
         from sidecar.adapters.plugin_threads.made_later import IsolatedConnector  # noqa: PLC0415  the same reason
@@ -47,7 +50,7 @@ class PluginThreads:
         return IsolatedConnector(self._thread(spec), make, needs_user_token=needs_user_token)
 
     def runner(self, spec: RunnerSpec, make: "Callable[[], Runner]", target: str) -> "Runner":
-        """Create a runner. Raises errors of `make` for a built-in plugin; for an installed one, each attempt fails."""
+        """Create a runner. An error of `make` is raised for a built-in plugin; for an installed one, attempts fail."""
         if self._host.is_own(spec):
             return make()
         from sidecar.adapters.plugin_threads.made_later import IsolatedRunner  # noqa: PLC0415  the same reason

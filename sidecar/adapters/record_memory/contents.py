@@ -1,4 +1,4 @@
-"""The contents of a journal (append-only log of facts) in memory, and the rules by which old turns are dropped."""
+"""The contents of a journal in memory, and the rules by which old turns are dropped to limit the memory."""
 
 from collections import OrderedDict
 from datetime import date
@@ -22,13 +22,15 @@ contents (`OF_A_ROW`). Both were measured."""
 
 
 class StoredTurn(Struct):
-    """Everything of one turn.
+    """Everything that is stored of one turn.
 
     Attributes:
-        numbers: the numbers of its facts in the journal.
-        frames: messages of the runner, by attempt.
-        came_with: the number of the newest fact that was stored together with the frames of an attempt.
-        weight: approximate size in bytes.
+        day: the day on which the turn began.
+        facts: its facts, in order.
+        numbers: the number of each fact in the journal.
+        frames: the messages of the runner, by attempt.
+        came_with: by attempt, the number of the newest fact in the append that stored the frames.
+        weight: the approximate size in bytes.
     """
 
     day: date
@@ -42,17 +44,18 @@ class StoredTurn(Struct):
 
 
 class JournalContents(Struct):
-    """The contents of a journal; several instances may append to it.
+    """The contents of a journal. Several instances of the sidecar may append to it.
 
     Attributes:
-        kept: the most turns. Ended turns are dropped first, in the order of their ends.
-        most_bytes: approximate limit for all turns; the newest turn is kept, whatever its size.
+        kept: maximum number of turns. Ended turns are dropped first, in the order of their ends.
+        most_bytes: approximate limit for all turns, in bytes. The newest turn is kept even if it is larger.
         number: the number of the newest fact.
-        last_called: by episode: of the turns that called a sub-agent, the one that ended last.
-        changed: the newest number of each turn, the most recently changed last.
-        ended: ended turns, the most recently ended last.
-        weight: approximate size of all turns in bytes.
-        rows: of lists.
+        roots: number of facts and running root, by instance and day.
+        last_called: by episode, the turn that ended last of those that called a sub-agent.
+        changed: the number of the newest fact of each turn; the turn that changed last is the last entry.
+        ended: the ended turns; the turn that ended last is the last entry.
+        weight: the approximate size of all turns in bytes.
+        rows: the rows of the lists.
     """
 
     kept: int = 20_000
@@ -69,11 +72,11 @@ class JournalContents(Struct):
     rows: RowsInMemory = field(default_factory=RowsInMemory)
 
     def __post_init__(self) -> None:
-        """Ensure that no row outlives its turn."""
+        """Create the rows of the lists, in such a way that a row disappears with its turn."""
         self.rows = RowsInMemory(self.turns.__contains__)
 
     def append(self, append: TurnAppend) -> bool:
-        """Store the facts of one turn, if it still has the version that they were decided on."""
+        """Store the facts of one turn. Return false, and store nothing, if its version is not `append.before`."""
         turn = self.turns.get(append.turn_id)
         if (0 if turn is None else turn.head.version) != append.before:
             return False
@@ -104,8 +107,8 @@ class JournalContents(Struct):
             self.ended[append.turn_id] = None
         self.weight += turn.weight - before
         while len(self.turns) > self.kept or (self.weight > self.most_bytes and len(self.turns) > 1):
-            # Dropping an open turn would break it for its parent, so open turns are dropped last, and the turn that is
-            # being appended to never.
+            # Without its facts, an open turn fails. Open turns are therefore dropped last, and never the turn of this
+            # append.
             oldest = next(iter(self.ended), append.turn_id)
             if oldest == append.turn_id:
                 oldest = next(each for each in self.turns if each != append.turn_id)

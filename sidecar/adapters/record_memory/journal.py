@@ -1,4 +1,4 @@
-"""The journal (append-only log of facts) in memory. Facts are lost when the process ends."""
+"""The journal in memory. It has the rules of the journals in databases, but loses all facts when the process ends."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import date, datetime
@@ -17,12 +17,12 @@ ONLY: InstanceId = InstanceId("this-process")
 
 
 class MemoryJournal:
-    """Implements the interface `Journal` for one instance (run of a sidecar).
+    """Implements `Journal` for one instance, i.e. one run of a sidecar.
 
     Args:
-        contents: shared by all instances of one record.
-        instance: the appending sidecar.
-        alive: returns the other living instances; default: none. An instance always counts itself as alive.
+        contents: the contents, which simulated sidecars share; None: a new journal.
+        instance: the id of the sidecar that appends.
+        alive: returns whether another instance is alive; None: there are no others.
     """
 
     waits = False
@@ -44,12 +44,12 @@ class MemoryJournal:
 
     @property
     def shared(self) -> bool:
-        """Whether others may append."""
+        """Whether other instances may append."""
         return self._others_alive is not None
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
         """Store decided appends."""
-        # There is no await here, so concurrent appends of instances that share the contents cannot interleave.
+        # Without an await, so that concurrent appends of instances that share the contents cannot interleave.
         return [self.contents.append(each) for each in appends]
 
     async def renew_lease(self) -> None:
@@ -179,13 +179,14 @@ class MemoryJournal:
         for each in erasure.facts:
             facts = turns[each.turn_id].facts if each.turn_id in turns else []
             there = facts[each.version - 1] if each.version <= len(facts) else None
-            # All facts are checked before the first one is changed, because memory has no rollback.
+            # All facts are checked before the first one is changed, because there is no rollback in memory.
             if there is None or there.link != each.link or there.texts is None:
                 raise RecordConflict("a fact that is to be erased is not there, or has no texts")
         for each in erasure.facts:
             facts = turns[each.turn_id].facts
             facts[each.version - 1] = erased(facts[each.version - 1], erasure.marker.marker_id)
-        for turn_id in erasure.turns:  # the estimated size of the turn is not reduced
+        # The estimated sizes of the turns stay too large, which only means that they are dropped earlier.
+        for turn_id in erasure.turns:
             turns[turn_id].frames.clear()
         self.contents.erasures.append(erasure.marker)
 

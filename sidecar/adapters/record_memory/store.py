@@ -1,4 +1,4 @@
-"""The store of facts whose journal is in memory, so that no append has to wait."""
+"""The record in memory, for `record.database = "memory"`, tests and the demo. No append has to wait."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -19,10 +19,11 @@ from sidecar.operations.record.projector import Projector
 
 
 class MemoryStore(JournalStore):
-    """Implements the interface `Store` for one instance. `MemoryJournal` explains the arguments.
+    """Implements `Store` for one instance of the sidecar. `MemoryJournal` explains the first three arguments.
 
     Attributes:
-        contents: of the journal.
+        journal: the journal.
+        contents: the contents of the journal.
     """
 
     def __init__(
@@ -39,29 +40,29 @@ class MemoryStore(JournalStore):
         self.journal, self.contents = journal, journal.contents
 
     def records(self) -> tuple[Record, ...]:
-        """Return all records, in order of append; for tests and the demo's timelines."""
+        """Return all records in the order in which they were appended, for tests and for the timelines of the demo."""
         return records_in(self.contents)
 
 
 def records_in(contents: JournalContents) -> tuple[Record, ...]:
-    """Return the records of all facts of a journal, in order; frames follow the fact that they were stored with."""
+    """Return the records of all facts of a journal, in order. Frames follow the fact with which they were stored."""
     found = [each for turn_id in contents.turns for each in _numbered(contents, TurnState(turn_id))]
     return tuple(record for _, record in sorted(found, key=lambda each: each[0]))
 
 
 def _numbered(contents: JournalContents, state: TurnState) -> Iterator[tuple[int, Record]]:
     turn = contents.turns[state.turn_id]
-    said: list[Record] = []
+    earlier: list[Record] = []
     for number, fact in zip(turn.numbers, turn.facts, strict=True):
         records = state.read((fact,))
-        said += records
+        earlier += records
         yield from ((number, record) for record in records)
-    attempts: list[AttemptRecorded] = attempts_of(state, said, turn.frames.values())
+    attempts: list[AttemptRecorded] = attempts_of(state, earlier, turn.frames.values())
     yield from ((turn.came_with[attempt.attempt_id], attempt) for attempt in attempts)
 
 
 class _NeverNeeded:
-    """Stands in for a writer task and for lost commits, which a journal in memory does not have."""
+    """Takes the place of objects that a journal in memory does not use, e.g. the task that repeats lost commits."""
 
     def __getattr__(self, name: str) -> object:
         raise AssertionError(f"{name} is not needed in memory")

@@ -1,4 +1,4 @@
-"""The store of rollouts in the PostgreSQL database of the record."""
+"""The rollout store in the PostgreSQL database of the record, which the sidecars of all replicas share."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -17,10 +17,11 @@ from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
 
 CHANNEL: Final = "sidecar_rollouts"
 CHANGED: Final = "select version + last_number from rollout_version"
-"""Reads the number that changes with every commit, also with one that only adds audit rows."""
+"""Reads a number that every commit increases, even one that only adds audit rows."""
 READERS: Final = 2
-SAID_AGAIN_AFTER: Final = timedelta(seconds=2)
-"""A replica whose version does not change reports it, and its bound turns, only at this interval."""
+"""Number of connections for reads, if the record's are not used."""
+PUBLISH_INTERVAL: Final = timedelta(seconds=2)
+"""The interval at which a replica publishes its version and its bound turns while the version does not change."""
 SHOW: Final = """
 insert into rollout_replicas as kept values ($1, $2, $3, clock_timestamp(), $5)
 on conflict (instance_id) do update set version = excluded.version, seen_at = excluded.seen_at,
@@ -37,15 +38,16 @@ Result = TypeVar("Result")
 
 
 class PostgresRollouts(TabledRollouts):
-    """Rollouts over one connection that writes and one that listens. The schema is the record's: open the record first.
+    """Implements `RolloutStore`. The record creates its tables, so open the record first.
 
-    The database's clock decides which replicas are alive.
+    The clock of the database decides which replicas are alive, because the clocks of the replicas may differ.
 
     Args:
-        dsn: for libpq.
-        instance: of this process; a new one at each start.
-        limits: as for the record.
-        readers: the record's, so that a sidecar has fewer connections; its owner closes it. None: two of its own.
+        dsn: the address of the database, for libpq.
+        instance: the id of this process, which is new at each start.
+        limits: time limits of connections and statements.
+        readers: the connections with which the record reads, so that a sidecar has fewer connections. They are not
+            closed with this store. None: it has `READERS` connections of its own.
     """
 
     def __init__(
@@ -53,8 +55,7 @@ class PostgresRollouts(TabledRollouts):
     ) -> None:
         """Begin without connections."""
         super().__init__(instance)
-        # One writer: all changes of rollouts lock the same row (`rollout_version`), so a second connection would only
-        # wait.
+        # One writing connection: all changes of rollouts lock the same row, so a second connection would only wait.
         self._writer = Connections(dsn, 1, limits)
         self._own_readers = Connections(dsn, READERS, limits) if readers is None else None
         self._asking = StatementExecutor(
@@ -68,7 +69,7 @@ class PostgresRollouts(TabledRollouts):
         self._subscriptions.enter_context(self._changes.subscribed(tell))
 
     async def listen(self) -> None:
-        """Report committed changes of all replicas. Ends when the connection breaks; run it again then."""
+        """Report committed changes of all replicas. Returns when the connection breaks; the caller calls it again."""
         await self._changes.run()
 
     async def close(self) -> None:
@@ -77,25 +78,25 @@ class PostgresRollouts(TabledRollouts):
         self._changes.close()
         self._writer.close()
         if self._own_readers is not None:
-            # Not those of the record, which may still be needed: their owner closes them.
+            # Only its own. The connections of the record may still be in use.
             self._own_readers.close()
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
         """Publish the version and the bound turns of this replica, and remove replicas that were silent for long."""
 
-        def said() -> Steps[None]:
-            if (yield (SHOW, self._instance, version, at, SAID_AGAIN_AFTER, text_of(pinned.turns))):
+        def published() -> Steps[None]:
+            if (yield (SHOW, self._instance, version, at, PUBLISH_INTERVAL, text_of(pinned.turns))):
                 yield (FORGET, max(LISTED_FOR, pinned.lasting + ALIVE_FOR))
 
-        await self._confirmed(said)
+        await self._confirmed(published)
 
     async def replicas(self) -> Sequence[Replica]:
-        """Return the replicas that have published recently, by id."""
-        return await self._read(_said(LISTED_FOR))
+        """Return the replicas that have published within `LISTED_FOR`, by id."""
+        return await self._read(_published_within(LISTED_FOR))
 
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
-        """Return the last publication of each other replica."""
-        return [each for each in await self._read(_said(within)) if each.instance != self._instance]
+        """Return the other replicas that have published within a time, as they published last."""
+        return [each for each in await self._read(_published_within(within)) if each.instance != self._instance]
 
     async def _read(self, steps: Steps[Result]) -> Result:
         return await run(self._asking.rows, steps)
@@ -117,7 +118,7 @@ class PostgresRollouts(TabledRollouts):
         return time
 
 
-def _said(within: timedelta) -> Steps[Sequence[Replica]]:
+def _published_within(within: timedelta) -> Steps[Sequence[Replica]]:
     rows = yield (REPLICAS, ALIVE_FOR, within)
     return [
         Replica(InstanceId(instance), version, seen_at, alive=alive, pinned=PINNED.decode(pinned))

@@ -61,6 +61,7 @@ def _flag(read: FlagReading) -> pb.NamedFlag:
 
 
 def _shared(each: FlaggedDefinition) -> pb.AffectedDefinition:
+    """Return another definition that has the same flag."""
     facts = each.facts
     return _affected(
         SwitchEffect(each.slot, facts.definition_id, facts.digest, facts.state, f"as its {each.kind} flag")

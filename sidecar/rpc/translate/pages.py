@@ -73,10 +73,11 @@ def page_of(rows: Iterable[Row], message: Any, place: Callable[[Row], str]) -> t
 
 
 def _scope_of(message: Message) -> bytes:
+    """Return what a page token is bound to: the list method, and its filters."""
     filters: Any = type(message)()
     filters.CopyFrom(message)
     filters.ClearField("page_size")
     filters.ClearField("page_token")
     # Deterministic, because a map field may be encoded in any order, and the token must match.
-    said: bytes = filters.SerializeToString(deterministic=True)
-    return str(message.DESCRIPTOR.full_name).encode() + b"\0" + said
+    filter_bytes: bytes = filters.SerializeToString(deterministic=True)
+    return str(message.DESCRIPTOR.full_name).encode() + b"\0" + filter_bytes

@@ -85,7 +85,7 @@ def list_turns(message: pb.ListTurnsRequest) -> tuple[TurnQuery, AskedPage[TurnP
 
 
 def get_turn(message: pb.GetTurnRequest) -> tuple[TurnId, list[ChildId]]:
-    """Return the turn, and the requested children. Raises `InvalidRequest`."""
+    """Return the turn, and the requested children; empty: all. Raises `InvalidRequest`."""
     fields = Fields("GetTurnRequest")
     turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
     if len(message.child_ids) > MOST_CHILDREN_NAMED:
@@ -204,6 +204,7 @@ def _dispatch(dispatch: StoredDispatch) -> record_pb2.RecordedDispatch:
 
 
 def _principal_source(claims_json: str) -> record_pb2.PrincipalSource:
+    """Return what vouched for the user: a user token, or only the consumer-agent, also if there are no claims."""
     verified = bool(claims_json) and from_json(claims_json, _Proof).verified
     proven = record_pb2.PRINCIPAL_SOURCE_USER_TOKEN
     return proven if verified else record_pb2.PRINCIPAL_SOURCE_CONSUMER_AGENT

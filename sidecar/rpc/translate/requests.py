@@ -30,6 +30,7 @@ from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import question_pb2
 
 MOST_CALLS: Final = 64
+"""The most calls of one dispatch."""
 MOST_INTEGRATIONS: Final = 1024
 """The most verdicts about children in one `EndTurn`. With the default settings a turn has at most 640 calls."""
 LONGEST_TOKEN: Final = 64 * 1024
@@ -187,6 +188,7 @@ def _answering(fields: Fields, message: question_pb2.Answering, within: str) -> 
 
 
 def _refuse_repeated(fields: Fields, ids: list[CallId] | list[ChildId], name: str) -> None:
+    """Note a problem for each id that is there twice. `name`: the path of an id, with `{}` for its place."""
     first: dict[str, int] = {}
     for place, each in enumerate(ids):
         # An empty id has its own problem already.
@@ -218,6 +220,7 @@ def _join(fields: Fields, message: pb.DispatchRequest, within: str) -> JoinPolic
 
 
 def _integration(fields: Fields, message: pb.Integration | pb.CloseChildRequest, within: str) -> Integration:
+    """Return the parent's verdict on one child. `within`: the path of the message, for problems."""
     return Integration(
         child_id=ChildId(fields.run_side_id(f"{within}child_id", message.child_id)),
         verdict=fields.member(f"{within}verdict", message.verdict, enums.VERDICTS, VERDICT_NAMES),

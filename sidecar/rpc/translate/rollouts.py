@@ -231,6 +231,7 @@ def _definition(reading: DefinitionReading) -> pb.DefinitionStatus:
 
 
 def _fill_incidents(message: pb.DefinitionStatus, reading: DefinitionReading) -> None:
+    """Fill in what a definition has only after certain events, e.g. a kill or a breach; otherwise it stays absent."""
     facts = reading.facts
     if facts.activated_at is not None:
         fill_timestamp(message.activated_at, facts.activated_at)

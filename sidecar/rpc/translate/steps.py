@@ -24,6 +24,7 @@ AskedT = TypeVar("AskedT", bound=requests.StepRequest)
 LONGEST_REASON: Final = 1000
 LONGEST_DIGEST: Final = 128
 MOST_REVISION: Final = 2**53
+"""The largest revision: JSON clients read numbers as floats, which are exact up to this value."""
 FURTHEST: Final = timedelta(days=31)
 """The longest lifetime of an override (a permission to pass a failed gate). A forgotten one must end by itself."""
 STOP_REACH: Final = enums.numbers_by_word(pb.StopReach, "STOP_REACH")
@@ -40,20 +41,21 @@ def transition(message: pb.TransitionRequest) -> requests.Transition:
     )
     if target is LifecycleState.ROLLBACK:
         fields.refuse("target_state", "is LIFECYCLE_STATE_ROLLBACK; use RollBack or Kill")
-    asked = header(fields, message.header, requests.Transition, step=STEPS.get(target, Step.TO_TEST))
+    step = header(fields, message.header, requests.Transition, step=STEPS.get(target, Step.TO_TEST))
     fields.check()
+    # A valid request, but no step leads there, so it gets the reason of a refused step.
     if target not in STEPS:
         raise TransitionRefused("nothing moves to dev: a fix is a new definition, and that begins there")
-    return asked
+    return step
 
 
 def set_ramp(message: pb.SetRampRequest) -> requests.SetRamp:
     """Return the step. Raises `InvalidRequest`."""
     fields = Fields("SetRampRequest")
     to = fields.count("ramp_basis_points", message.ramp_basis_points, WHOLE)
-    asked = header(fields, message.header, requests.SetRamp, to=to)
+    step = header(fields, message.header, requests.SetRamp, to=to)
     fields.check()
-    return asked
+    return step
 
 
 def configure(message: pb.ConfigureRolloutRequest) -> requests.Configure:
@@ -63,27 +65,27 @@ def configure(message: pb.ConfigureRolloutRequest) -> requests.Configure:
     if len(message.curve_basis_points) > MOST_STEPS:
         fields.refuse("curve_basis_points", f"has more than {MOST_STEPS} steps")
     curve = tuple(message.curve_basis_points[:MOST_STEPS])
-    asked = header(fields, message.header, requests.Configure, mode=mode, curve=curve)
+    step = header(fields, message.header, requests.Configure, mode=mode, curve=curve)
     fields.check()
-    return asked
+    return step
 
 
 def ramp_down(message: pb.RampDownRequest) -> requests.RampDown:
     """Return the step. Raises `InvalidRequest`."""
     fields = Fields("RampDownRequest")
     breach_id = fields.run_side_id("breach_id", message.breach_id)
-    asked = header(fields, message.header, requests.RampDown, breach_id=breach_id)
+    step = header(fields, message.header, requests.RampDown, breach_id=breach_id)
     fields.check()
-    return asked
+    return step
 
 
 def acknowledge_breach(message: pb.AcknowledgeBreachRequest) -> requests.AcknowledgeBreach:
     """Return the step. Raises `InvalidRequest`."""
     fields = Fields("AcknowledgeBreachRequest")
     breach_id = fields.run_side_id("breach_id", message.breach_id)
-    asked = header(fields, message.header, requests.AcknowledgeBreach, breach_id=breach_id)
+    step = header(fields, message.header, requests.AcknowledgeBreach, breach_id=breach_id)
     fields.check()
-    return asked
+    return step
 
 
 def override_gate(message: pb.OverrideGateRequest, now: datetime) -> requests.OverrideGate:
@@ -95,9 +97,9 @@ def override_gate(message: pb.OverrideGateRequest, now: datetime) -> requests.Ov
         fields.refuse("expires_at", f"must be in the future, and at most {FURTHEST.days} days away")
     gate = fields.required("gate", message.gate, 60, "the name of the gate")
     to = fields.count("ramp_basis_points", message.ramp_basis_points, WHOLE)
-    asked = header(fields, message.header, requests.OverrideGate, gate=gate, to=to, expires_at=expires_at)
+    step = header(fields, message.header, requests.OverrideGate, gate=gate, to=to, expires_at=expires_at)
     fields.check()
-    return asked
+    return step
 
 
 def roll_back(message: pb.RollBackRequest) -> requests.RollBack:
@@ -112,21 +114,28 @@ def roll_back(message: pb.RollBackRequest) -> requests.RollBack:
         named = Successor()
         if not message.leave_empty:
             fields.refuse("leave_empty", "is false; leave it out, and the recorded target serves afterwards")
-    asked = header(fields, message.header, requests.RollBack, to=named)
+    step = header(fields, message.header, requests.RollBack, to=named)
     fields.check()
-    return asked
+    return step
 
 
 def request_to_plain(named: str, kind: type[AskedT], message: Any) -> AskedT:
     """Return a step that has only a header. Raises `InvalidRequest`."""
     fields = Fields(named)
-    asked = header(fields, message.header, kind)
+    step = header(fields, message.header, kind)
     fields.check()
-    return asked
+    return step
 
 
 def header(fields: Fields, message: pb.StepHeader, kind: type[AskedT], **more: Any) -> AskedT:
-    """Return a step with the common fields of all steps; collects problems."""
+    """Return a step with the common fields of all steps; collects problems.
+
+    Args:
+        fields: of the request.
+        message: its header.
+        kind: the type of the step.
+        more: the fields that only this type has.
+    """
     revision = message.expected_revision if message.HasField("expected_revision") else None
     if revision is None and kind not in SAFE:
         fields.refuse(

@@ -27,7 +27,7 @@ class BoundTurns:
 
     def __init__(self, contract: dispatch_pb2.Contract) -> None:
         self._contract = contract
-        self._made: dict[int, tuple[Surface, bytes]] = {}
+        self._parts: dict[int, tuple[Surface, bytes]] = {}
 
     def __call__(self, bound: Bound) -> dispatch_pb2.BindTurnResponse:
         """Return the answer to BindTurn."""
@@ -42,20 +42,23 @@ class BoundTurns:
         surface.MergeFromString(self._of_cohort(bound.surface))
         surface.prompt.suffix = bound.prompt_suffix
         previous = surface.previous_sub_agents
-        previous.SetInParent()
+        previous.SetInParent()  # present in every case: `known` says whether there is an answer
         if bound.previous is not None:
             previous.known = True
             previous.sub_agent_ids.extend(bound.previous)
         return answer
 
     def _of_cohort(self, surface: Surface) -> bytes:
-        """Return the surface's message, cached by identity: binds share surfaces, and comparing surfaces costs more."""
-        made = self._made.get(id(surface))
-        if made is None:
-            if len(self._made) >= MOST_SURFACES:
-                self._made = {}
-            made = self._made[id(surface)] = (surface, _surface(surface).SerializeToString())
-        return made[1]
+        """Return the surface's message, cached by identity: binds share surfaces, and comparing surfaces costs more.
+
+        The cache keeps the surfaces, so that their identity is not given to another object.
+        """
+        cached = self._parts.get(id(surface))
+        if cached is None:
+            if len(self._parts) >= MOST_SURFACES:
+                self._parts = {}
+            cached = self._parts[id(surface)] = (surface, _surface(surface).SerializeToString())
+        return cached[1]
 
 
 def start_state(*, attached: bool) -> dispatch_pb2.StartState:
@@ -64,7 +67,7 @@ def start_state(*, attached: bool) -> dispatch_pb2.StartState:
 
 
 def cohort_message(cohort: Cohort) -> surface_pb2.Cohort:
-    """Return the six fields."""
+    """Return the six fields that identify a cohort."""
     return surface_pb2.Cohort(
         agent_definition_version=cohort.agent_definition_version,
         prompt_block_registry_version=cohort.prompt_block_registry_version,

@@ -26,7 +26,7 @@ class ClosedTurns:
     """
 
     def __init__(self) -> None:
-        self._made: dict[int, tuple[tuple[Candidate, ...], Cohort, bytes]] = {}
+        self._parts: dict[int, tuple[tuple[Candidate, ...], Cohort, bytes]] = {}
 
     def __call__(self, closed: TurnClosed, *, attached: bool) -> dispatch_pb2.EndTurnResponse:
         """Return the answer to EndTurn."""
@@ -41,15 +41,18 @@ class ClosedTurns:
         return answer
 
     def _of_cohort(self, record: RoutingRecord) -> bytes:
-        """Return the shared part, cached by identity of the candidates: comparing them would cost more."""
-        made = self._made.get(id(record.candidates))
-        if made is None or made[1] is not record.cohort:
-            if len(self._made) >= MOST_SURFACES:
-                self._made = {}
+        """Return the shared part, cached by identity of the candidates: comparing them would cost more.
+
+        The cache keeps the candidates, so that their identity is not given to another object.
+        """
+        cached = self._parts.get(id(record.candidates))
+        if cached is None or cached[1] is not record.cohort:
+            if len(self._parts) >= MOST_SURFACES:
+                self._parts = {}
             shared = routing_pb2.RoutingDecision()
             _fill_shared(shared, record)
-            made = self._made[id(record.candidates)] = (record.candidates, record.cohort, shared.SerializeToString())
-        return made[2]
+            cached = self._parts[id(record.candidates)] = (record.candidates, record.cohort, shared.SerializeToString())
+        return cached[2]
 
 
 def child_message(child: ChildSummary) -> dispatch_pb2.ChildSummary:
@@ -78,7 +81,7 @@ def _fill_shared(message: routing_pb2.RoutingDecision, record: RoutingRecord) ->
 
 
 def _fill_own(message: routing_pb2.RoutingDecision, record: RoutingRecord) -> None:
-    """Fill in the rest."""
+    """Fill in the part that belongs to this turn alone."""
     message.turn_id, message.episode_id = record.turn_id, record.episode_id
     message.orchestrator_id, message.binding_digest = record.orchestrator_id, record.binding_digest
     called = set()
