@@ -1,7 +1,8 @@
 """Informs subscribers when this or another sidecar has committed a change to the PostgreSQL database.
 
-A notification is only a hint, because poolers and dead networks lose it. The version number in the database decides.
-It is read at every hint, and once a second in any case, which also detects a dead connection.
+A notification of PostgreSQL is only a hint, because connection poolers and dead networks lose notifications. The
+version number in the database decides. It is read after each hint, and once a second in any case. The latter also
+detects a dead connection.
 """
 
 import asyncio
@@ -18,16 +19,18 @@ from sidecar.core.errors import StoreUnavailable
 EVERY: Final = 1.0
 """Seconds between two reads of the version without a hint."""
 SPACING: Final = 0.02
-"""The least seconds between two notifications of this process. PostgreSQL sends the notifications of all connections
-one after the other, so many of them would delay commits."""
+"""Minimum seconds between two notifications of this process. PostgreSQL sends the notifications of all connections one
+after the other, so many of them would delay commits."""
 
 
 class Changes:
-    """One connection that listens and informs subscribers.
+    """One connection that listens for notifications and informs subscribers.
 
     Args:
-        channel: name of the notifications; lower-case letters and underscores.
-        version: SQL of one number that every commit increases.
+        dsn: the address of the database, for libpq.
+        channel: the name of the notifications; lower-case letters and underscores.
+        version: a statement that returns one number, which every commit increases.
+        limits: time limits of the connection and its statements.
     """
 
     def __init__(self, dsn: str, channel: str, version: str, limits: ConnectionTimeouts) -> None:
@@ -44,7 +47,7 @@ class Changes:
 
     @contextmanager
     def subscribed(self, changed: Callable[[], None]) -> Iterator[None]:
-        """Call `changed` soon after each commit; it must neither raise nor wait."""
+        """While the context is open, call `changed` soon after each commit. It must neither raise nor wait."""
         self._subscribers.append(changed)
         try:
             yield
@@ -52,21 +55,20 @@ class Changes:
             self._subscribers.remove(changed)
 
     def announce(self) -> None:
-        """Notify the others; several calls in a row become one notification."""
+        """Notify the other sidecars of a commit. Several calls in quick succession become one notification."""
         self._to_announce = True
         self._woken.set()
 
     async def run(self) -> None:
-        """Listen until the connection breaks, which raises `StoreUnavailable`; run it again after a while."""
+        """Listen until the connection breaks, then raise `StoreUnavailable`. The caller calls it again later."""
         connection = self._connection = await connected(self._dsn, self._limits)
         try:
             await self._bounded(connection.add_listener(self._channel, self._hinted))
             while True:
-                # Before the read of the version: a hint that arrives during the read sets the event again, and the
-                # version is read once more.
+                # Cleared before the version is read: a hint during the read sets the event again, for another read.
                 self._woken.clear()
-                # Over this connection and not in the transaction of the commit: a commit with a notification takes a
-                # lock that all such commits of the database share.
+                # Notified here and not in the transaction of the change: all commits with a notification take one lock
+                # of the database, so they would wait for each other.
                 if self._to_announce:
                     self._to_announce = False
                     await self._bounded(connection.execute("select pg_notify($1, '')", self._channel))
@@ -88,7 +90,7 @@ class Changes:
         version = await self._bounded(connection.fetchval(self._version_sql))
         if version != self._seen:
             self._seen = version
-            # A copy: a subscriber may unsubscribe.
+            # A copy of the list, because a subscriber may unsubscribe during the loop.
             for changed in list(self._subscribers):
                 changed()
 

@@ -1,7 +1,7 @@
-"""Holds a few connections to one PostgreSQL database. Every wait has a time limit here: a network can fail silently.
+"""A pool of connections to one PostgreSQL database. Every wait has a time limit, because a network can fail silently.
 
-A connection with any error except a failed statement is dropped immediately and never waited for; the next use opens
-another one. While that fails, uses are refused immediately, for a growing interval of at most one second.
+After any error except a refused statement, a connection is closed without waiting for it, and the next use opens
+another one. If that fails, further uses are refused immediately, for an interval that grows up to one second.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ Result = TypeVar("Result")
 
 FIRST_WAIT: Final = 0.05
 LONGEST_WAIT: Final = 1.0
-"""Seconds between attempts to connect."""
+"""Seconds between attempts to connect, at first and at most."""
 SERVER_FIRST: Final = 0.8
-"""The share of the local limit after which the server cancels a statement. If the server cancels it, it is certain that
-nothing was stored; if the local limit ends it, that is unknown."""
+"""The share of the local time limit after which the server cancels a statement. After a cancellation by the server it
+is certain that nothing was stored; after the local limit it is unknown."""
 APPLICATION: Final = "dispatch-sidecar"
 
 TUNED: Final = """
@@ -35,9 +35,10 @@ select set_config('lock_timeout', $1, false), set_config('statement_timeout', $2
     case current_setting('synchronous_commit') when 'off' then 'on' else current_setting('synchronous_commit') end,
     false)
 """
-"""Settings of a session: limits, and a durable commit even if the server's default is not durable.
+"""Sets the time limits of a session, and makes commits durable even if the server's default is not durable.
 
-They are not sent with the start of the connection, because poolers refuse start-up settings that they do not know.
+These settings are not sent when the connection is opened, because connection poolers refuse settings that they do not
+know.
 """
 ARRAYS: Final = ("boolean", "integer", "bigint", "date", "timestamptz", "bytea", "jsonb")
 """Types whose arrays occur in statements."""
@@ -49,11 +50,11 @@ class ConnectionTimeouts:
     """The time limits, in seconds.
 
     Attributes:
-        connect: for opening a connection.
-        statement: for an answer; a working server cancels a little earlier.
-        lock: for a row that another transaction has locked.
-        pooled: whether a pooler may be in between. Statements are then not prepared by name, because the next one may
-            reach another connection of the server.
+        connect: to open a connection.
+        statement: to get an answer. The server cancels a statement a little earlier.
+        lock: to wait for a row that another transaction has locked.
+        pooled: whether a connection pooler may be in between. Statements are then not prepared by name, because the
+            next one may reach another connection of the server.
     """
 
     connect: float = 2.0
@@ -63,10 +64,10 @@ class ConnectionTimeouts:
 
 
 async def connected(dsn: str, limits: ConnectionTimeouts) -> Connection:
-    """Open a connection with all its settings.
+    """Open a connection and set its options.
 
     Raises:
-        StoreUnavailable: it cannot be opened in time, or leads to a standby.
+        StoreUnavailable: the connection cannot be opened in time, or leads to a standby server, which refuses writes.
     """
     connection: Connection | None = None
     try:
@@ -97,10 +98,10 @@ async def connected(dsn: str, limits: ConnectionTimeouts) -> Connection:
 
 
 async def _know_arrays(connection: Connection) -> None:
-    """Let the driver query the server for the types of arrays, which it does once for each connection.
+    """Make the driver query the server for the types of arrays, which it does once for each connection.
 
-    PostgreSQL compiles this query for seconds unless `jit` is off. Behind a pooler, any statement may reach a server
-    connection on which it is on, so the driver asks here, in a transaction, which stays on one connection.
+    PostgreSQL compiles this query for seconds unless `jit` is off. Behind a pooler, a statement may reach a connection
+    of the server on which it is on. A transaction stays on one connection, so the query runs in one with `jit` off.
     """
     await connection.execute("begin; set local jit = off")
     await connection.fetchrow(KNOW_ARRAYS, *(None for _ in ARRAYS))
@@ -108,10 +109,10 @@ async def _know_arrays(connection: Connection) -> None:
 
 
 class Connections:
-    """A pool of at most `most` connections, which are opened on demand.
+    """A pool of at most `most` connections, which are opened when they are needed.
 
     Attributes:
-        limits: of every connection and statement.
+        limits: the time limits of connections and statements.
     """
 
     def __init__(self, dsn: str, most: int, limits: ConnectionTimeouts) -> None:
@@ -127,12 +128,12 @@ class Connections:
     async def run(self, work: Callable[[Connection], Awaitable[Result]], within: float | None = None) -> Result:
         """Run `work` with a connection of its own.
 
-        A connection is reused only after a complete answer. After a timeout or a broken exchange an answer may still be
-        in flight, and the next user would read it as its own.
+        A connection is reused only after a complete answer. After a timeout, an answer may still arrive, and the next
+        use would read it as its own.
 
         Args:
-            work: one statement or more. It must end every transaction that it begins.
-            within: seconds for `work`; default: the statement timeout.
+            work: executes one statement or more. It must end every transaction that it begins.
+            within: the time limit of `work` in seconds; None: that of a statement.
 
         Raises:
             StoreUnavailable: there is no connection; `work` has not begun.
@@ -171,7 +172,7 @@ class Connections:
     async def _take(self) -> Connection:
         try:
             async with asyncio.timeout(self.limits.connect):
-                # Waiting for a place is limited like connecting: both mean that the caller has no connection.
+                # The limit of opening a connection also applies to this wait: in both cases the caller has none yet.
                 await self._free.acquire()
         except TimeoutError:
             raise StoreUnavailable("every connection to PostgreSQL is busy", retry_after=AGAIN) from None
@@ -185,7 +186,7 @@ class Connections:
 
     def _an_idle_one(self) -> Connection | None:
         while self._idle:
-            # The last one that was returned: the others can go idle and be closed by a pooler or a firewall.
+            # The one that was used last, because a pooler or firewall may have closed the others as idle.
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
@@ -198,20 +199,20 @@ class Connections:
         try:
             connection = await connected(self._dsn, self.limits)
         except StoreUnavailable:
-            # Backoff per pool: otherwise each caller would wait for its own connect timeout while the server is down.
+            # For the whole pool: otherwise, while the server is down, each caller would wait for a connection in vain.
             self._not_before = loop.time() + self._wait
             self._wait = min(2 * self._wait, LONGEST_WAIT)
             raise
+        # The pool was closed while this connection was being opened, so `close` did not know it.
         if self.is_closed():
             connection.terminate()
-            # The pool was closed while this connection was being opened, so `close` has not seen it.
             raise StoreUnavailable("the sidecar stops", retry_after=AGAIN)
         self._wait = FIRST_WAIT
         return connection
 
     def _give_back(self, connection: Connection, *, healthy: bool) -> None:
         self._used.pop(id(connection), None)
-        # A transaction that `work` left open would keep its locks, and its changes would join those of the next use.
+        # A transaction that `work` left open would keep its locks, and the next use would commit its changes.
         if healthy and not self._closed and not connection.is_closed() and not connection.is_in_transaction():
             self._idle.append(connection)
         else:

@@ -15,17 +15,18 @@ from sidecar.operations.record.ports import CommitUnknown
 Result = TypeVar("Result")
 
 REPEATED: Final = frozenset({"40P01", "40001"})
-"""SQL states of a deadlock and of a serialization failure: nothing of the transaction was stored."""
+"""SQL states of a deadlock and of a serialization failure, after which nothing of the transaction was stored."""
 TRIES: Final = 3
+"""Maximum number of attempts of such a transaction."""
 
 
 class StatementExecutor:
-    """Reads over some connections, writes over one: a writer that waits for a lock delays no read.
+    """Reads over some connections and writes over another, so that a write that waits for a lock delays no read.
 
     Args:
         writer: one connection.
         readers: a few connections.
-        writing: the operation that fails if a write is refused, such as `keep a change`.
+        writing: the name of the operation that writes, for messages, e.g. `keep a change`.
     """
 
     def __init__(self, writer: Connections, readers: Connections, writing: str) -> None:
@@ -47,12 +48,12 @@ class StatementExecutor:
             raise unavailable(error, "be asked") from None
 
     async def value(self, sql: str, *values: Any) -> Any:
-        """Return the only value of a statement's result; None if there is no row."""
+        """Return the first value of the first row of a read-only statement; None if there is no row."""
         rows = await self.rows(sql, *values)
         return rows[0][0] if rows else None
 
     async def write(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
-        """Run `work` in one transaction; an exception rolls it back. See `commit` for the exceptions."""
+        """Run `work` in one transaction, which an exception rolls back. Raises the errors of `commit`."""
 
         async def transaction(connection: Connection) -> Result:
             async with connection.transaction():
@@ -65,15 +66,15 @@ class StatementExecutor:
 
         Raises:
             StoreUnavailable: nothing was stored.
-            CommitUnknown: it may be stored or not.
+            CommitUnknown: the connection broke, so it is unknown whether the transaction was stored.
         """
         tries = 0
         while True:
             tries += 1
             try:
                 return await self._writer.run(work)
-            # Never repeated here: the statement may have been committed, and only the caller can tell a repetition from
-            # a second change.
+            # Not repeated here: the transaction may have been committed. Only the caller knows whether a repetition
+            # would be a second change.
             except ConnectionLost as lost:
                 raise CommitUnknown(str(lost)) from None
             except asyncpg.PostgresError as error:
@@ -83,7 +84,12 @@ class StatementExecutor:
 
 
 async def run(fetch: Callable[..., Any], steps: Steps[Result]) -> Result:
-    """Run work, statement by statement, with a function that executes one and returns its rows."""
+    """Run a generator of statements, and return its result.
+
+    Args:
+        fetch: executes one statement with its values, and returns the rows.
+        steps: yields the statements with their values, and receives the rows of each.
+    """
     rows: Any = None
     while True:
         try:
@@ -96,5 +102,5 @@ async def run(fetch: Callable[..., Any], steps: Steps[Result]) -> Result:
 
 
 def _storable(text: str) -> str:
-    """Return a text that PostgreSQL can store. U+0000 is escaped in JSON text; in any other text it is replaced."""
+    """Return a text that PostgreSQL can store: U+0000 is escaped in JSON, and replaced in any other text."""
     return escape_nul(text).replace("\0", "\ufffd")

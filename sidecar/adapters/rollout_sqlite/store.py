@@ -1,4 +1,4 @@
-"""The store of rollouts in the SQLite file of the record."""
+"""The rollout store in the SQLite file of the record."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -15,8 +15,8 @@ from sidecar.operations.rollout.store.encoding import PINNED, text_of
 from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, PinnedTurnCount, Replica
 from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
 
-SAID_AGAIN_AFTER: Final = timedelta(seconds=5)
-"""The least time between two writes of the same number of bound turns: each write costs an fsync."""
+PUBLISH_INTERVAL: Final = timedelta(seconds=5)
+"""Minimum time between two writes of the same number of bound turns, because each write costs an fsync."""
 SHOW: Final = "insert or replace into rollout_replicas values ($1, $2, $3, $4)"
 FORGET: Final = "delete from rollout_replicas where seen_at < $1"
 REPLICAS: Final = """
@@ -26,11 +26,11 @@ Result = TypeVar("Result")
 
 
 class SqliteRollouts(TabledRollouts):
-    """Rollouts in one file that only this process has open.
+    """Implements `RolloutStore` in a file that only this process has open.
 
     Args:
-        engine: of the record's file; the caller that opened it closes it.
-        instance: of this process; a new one at each start.
+        engine: the database of the record. The caller that opened it closes it.
+        instance: the id of this process, which is new at each start.
         clock: decides whether this process counts as alive.
     """
 
@@ -43,24 +43,25 @@ class SqliteRollouts(TabledRollouts):
         self._kept: tuple[PinnedTurnCount, datetime] | None = None
 
     def on_change(self, tell: Callable[[], None]) -> None:
-        """Call `tell` after every change; no other process can make one."""
+        """Call `tell` after every change. Only this process can make changes."""
         self._told.append(tell)
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
-        """Publish the version that the binds of this process use, and the turns that it has bound.
+        """Publish the version of the rollouts that this process uses, and the turns that it has bound.
 
-        The version stays in memory, because every other process is dead. The turns are for the next process.
+        The version is kept in memory only, because no other process can read it. The turns are stored for the next
+        process with this file.
         """
         self._shown = (version, at)
         before, kept_at = self._kept or (NOTHING_PINNED, at)
-        if before.turns != pinned.turns or (pinned.turns and at - kept_at >= SAID_AGAIN_AFTER):
+        if before.turns != pinned.turns or (pinned.turns and at - kept_at >= PUBLISH_INTERVAL):
 
-            def said() -> Steps[None]:
+            def published() -> Steps[None]:
                 yield (SHOW, self._instance, version, at, text_of(pinned.turns))
                 yield (FORGET, at - max(LISTED_FOR, pinned.lasting + ALIVE_FOR))
 
-            await self._confirmed(said)
-            # After the commit: if it fails, the next call writes again.
+            await self._confirmed(published)
+            # Set only after the commit: if it fails, the next call writes again.
             self._kept = (pinned, at)
 
     async def replicas(self) -> Sequence[Replica]:
@@ -71,8 +72,9 @@ class SqliteRollouts(TabledRollouts):
         return [Replica(self._instance, version, at, alive=now - at <= ALIVE_FOR)] if now - at <= LISTED_FOR else []
 
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
-        """Return the last publications of earlier processes with this file."""
-        return [each for each in await self._read(_said(self._clock.now() - within)) if each.instance != self._instance]
+        """Return the last publication of each earlier process with this file, within a time."""
+        found = await self._read(_published_since(self._clock.now() - within))
+        return [each for each in found if each.instance != self._instance]
 
     async def _read(self, steps: Steps[Result]) -> Result:
         return await self._engine.read(lambda connection: run(connection, steps))
@@ -86,7 +88,7 @@ class SqliteRollouts(TabledRollouts):
 
     def _purge(self, marker: AuditMarker) -> Steps[None]:
         yield ("insert into rollout_audit_markers values ($1, $2)", marker.number, text_of(marker))
-        # Triggers refuse to delete audit rows unless this table has a row. It is empty again before the commit.
+        # Triggers refuse to delete audit rows unless this table has a row. The row is removed before the commit.
         yield ("insert into purging values ('retention of the audit of rollouts')",)
         yield ("delete from rollout_audit where number <= $1", marker.number)
         yield ("delete from rollout_answers where at < $1", marker.before)
@@ -96,7 +98,7 @@ class SqliteRollouts(TabledRollouts):
         return time_of(value)
 
 
-def _said(since: datetime) -> Steps[Sequence[Replica]]:
+def _published_since(since: datetime) -> Steps[Sequence[Replica]]:
     rows = yield (REPLICAS, since)
     return [
         Replica(InstanceId(instance), version, time_of(seen_at), alive=False, pinned=PINNED.decode(pinned))

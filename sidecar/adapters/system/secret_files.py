@@ -9,21 +9,26 @@ from typing import Final
 from sidecar.core.decoding import DecodeError, from_ascii
 
 SHORTEST: Final = 32
-"""The least number of characters: 128 bits as hex. A shorter secret could be guessed."""
+"""Minimum number of characters, 128 bits in hexadecimal digits. A shorter secret could be guessed."""
 SECRET_BYTES: Final = 32
+"""Random bytes of a secret that is created."""
 LARGEST: Final = 64 * 1024
-"""The most bytes that are read of a file."""
+"""Maximum number of bytes that are read of a file."""
 
 
 class SecretFileProblem(Exception):
-    """A secret cannot be used; the message names the file and the cause, and no part of its content."""
+    """A secret cannot be used. The message names the file and the cause, but no part of the content."""
 
 
 def read_secret(path: Path, shortest: int = SHORTEST) -> str:
-    """Return the text of a secret file, without the spaces around it; `shortest` in characters.
+    """Return the text of a secret file, without the spaces around it.
+
+    Args:
+        path: the path of the file.
+        shortest: the minimum number of characters.
 
     Raises:
-        SecretFileProblem: it cannot be read, is too short, or others may read it.
+        SecretFileProblem: the file cannot be read, other users may read it, or the secret is too short.
     """
     secret = _text_in(path, shortest)
     if len(secret) < shortest or not secret.isprintable():
@@ -36,7 +41,7 @@ def read_secrets(path: Path) -> tuple[str, ...]:
     """Return the lines of a file with several secrets, without the spaces around them.
 
     Raises:
-        SecretFileProblem: it cannot be read, others may read it, or a line is too short.
+        SecretFileProblem: the file cannot be read, other users may read it, or a line is too short.
     """
     secrets = tuple(line.strip() for line in _text_in(path, SHORTEST).splitlines())
     if not secrets or any(len(each) < SHORTEST or not each.isprintable() for each in secrets):
@@ -46,10 +51,10 @@ def read_secrets(path: Path) -> tuple[str, ...]:
 
 def _text_in(path: Path, shortest: int) -> str:
     try:
-        # Without `O_NONBLOCK`, a named pipe at this path would block the start.
+        # NONBLOCK, because opening a named pipe would wait for a writer and block the start.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
-            # Of the open file and not of the path, which could be exchanged between check and read.
+            # The open file is checked and not the path, which could be exchanged between the check and the read.
             found = os.fstat(handle)
             if not stat.S_ISREG(found.st_mode):
                 raise SecretFileProblem(f"{path} is not a regular file")
@@ -68,16 +73,17 @@ def _text_in(path: Path, shortest: int) -> str:
 
 
 def _how(path: Path) -> str:
-    """Return how to create a secret that may be any random text. Not for one with a form, such as a DSN."""
+    """Return the command that creates a random secret, for a message. Not for a secret with a form, e.g. a DSN."""
     import shlex  # noqa: PLC0415  only a refusal needs it
 
     return f"; create it with `(umask 077; openssl rand -hex 32 > {shlex.quote(str(path))})`"
 
 
 def read_or_make_secret(path: Path) -> str:
-    """Return the secret in `path`; if the file does not exist, create one of 256 bits with mode 0400.
+    """Return the secret in `path`. If the file does not exist, create it with 256 random bits and mode 0400.
 
-    Two processes that start at once get the same secret: the file appears complete or not at all.
+    Two processes that start at the same time use the same secret: the file is created completely or not at all.
+    Raises `SecretFileProblem`.
     """
     if not path.exists():
         _make(path)

@@ -1,4 +1,4 @@
-"""Restarts background loops that fail, and tunes the garbage collector."""
+"""Restarts the background loops of the sidecar when they fail, and makes garbage collections rarer."""
 
 import asyncio
 import gc
@@ -24,9 +24,10 @@ def reduce_gc_frequency() -> None:
 
 FIRST_WAIT: Final = 0.2
 LONGEST_WAIT: Final = 10.0
-"""Seconds. A loop that fails at once must not occupy the event loop, but must soon work again after an outage."""
+"""Seconds before the first and before each later restart: a loop that always fails must not occupy the event loop, and
+must work again soon after an outage."""
 HEALTHY_AFTER: Final = 60.0
-"""Seconds that a loop must run until a further failure counts as its first again."""
+"""Seconds that a loop must run before its next failure counts as the first one again."""
 
 
 class LoopEnded(Exception):
@@ -34,7 +35,7 @@ class LoopEnded(Exception):
 
 
 class LoopObserver(Protocol):
-    """Receives the state of the loops; must not raise."""
+    """Receives the state of the loops. Its methods must not raise."""
 
     def loop_down(self, name: str, error: BaseException) -> None:
         """Note that a loop has ended and is not running."""
@@ -66,13 +67,12 @@ class Supervisor:
             self._observer.loop_up(name)
 
     async def _end_of(self, run: Callable[[], Awaitable[None]]) -> BaseException:
-        """Return the exception that ended a loop; a cancellation of the supervisor itself is propagated."""
+        """Run a loop until it ends, and return its exception. A cancellation of the supervisor itself is raised."""
         task = asyncio.current_task()
         try:
             await run()
         except asyncio.CancelledError as stray:
-            # Without a cancellation of this task, the loop itself raised it, e.g. from a client library: it is
-            # restarted.
+            # If this task was not cancelled, the loop itself raised the exception, e.g. in a client library.
             if task is not None and task.cancelling():
                 raise
             return stray

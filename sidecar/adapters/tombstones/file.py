@@ -1,8 +1,10 @@
-"""Keeps stops (kills and ramp-downs that took effect here) in a file; each is on disk before its answer is sent.
+"""Keeps the stops of this sidecar, i.e. kills and ramp-downs, in a file, so that they outlive a crash.
 
-Only this process writes the file, and only appends. A stop that cannot be written is in effect in memory, and is
-written together with the next stop. A large file is replaced by one with the entries that still count: a watchdog may
-ramp down for months, and that must not make a start fail.
+Only this process writes the file. A stop is on disk before its request is answered. If it cannot be written, it is in
+effect in memory, and is written together with the next stop.
+
+Entries are appended. A large file is replaced by one with the entries that still count: a watchdog may ramp down for
+months, and the file must not grow until a start fails.
 """
 
 import asyncio
@@ -22,21 +24,24 @@ from sidecar.operations.rollout.store.ports import LocalStop
 REWRITTEN_FROM: Final = 256 * 1024
 """Size in bytes from which a file is compacted. It is compacted again when it has twice the size of the result."""
 MOST_NAMED: Final = 5
-"""The most damaged lines in a report."""
+"""Maximum number of damaged lines that a report names."""
 LARGEST: Final = 16 * 1024 * 1024
-"""The most bytes: a kill takes about 500, so a larger file is not a tombstone file."""
+"""Maximum size in bytes. A kill takes about 500, so a larger file is not a tombstone file."""
 
 
 class TombstonesUnusable(Exception):
-    """The file cannot be used; the message names it and the cause. A sidecar without its kills must not start."""
+    """The file cannot be used. The message names the file and the cause.
+
+    The sidecar does not start then, because it could serve definitions that were killed.
+    """
 
 
 class TombstonesInFile:
-    """Implements the interface `Tombstones` with an open file.
+    """Implements `Tombstones` with an open file.
 
     Args:
-        path: the file.
-        handle: locked, positioned at the end.
+        path: the path of the file.
+        handle: the open file, locked for this process.
         read: the contents of the file.
     """
 
@@ -58,23 +63,23 @@ class TombstonesInFile:
             await self._keep(b"")
 
     def all(self) -> frozenset[Digest]:
-        """Return every definition that was killed here."""
+        """Return the digests of all definitions that were killed at this sidecar."""
         return self._memory.all()
 
     def ramped_down(self) -> frozenset[Digest]:
-        """Return every definition that counts as being at 0 % here."""
+        """Return the digests of all definitions whose ramp counts as 0 % at this sidecar."""
         return self._memory.ramped_down()
 
     def pending(self) -> Sequence[LocalStop]:
-        """Return stops that are not recorded yet, oldest first."""
+        """Return the stops that the rollout store does not have yet, oldest first."""
         return self._memory.pending()
 
     def pending_again(self, killed: frozenset[Digest]) -> None:
-        """Mark settled kills as pending again, in memory only."""
+        """Mark recorded kills as pending again, in memory only: the rollout store has lost them."""
         self._memory.pending_again(killed)
 
     async def recorded(self, stop: LocalStop) -> None:
-        """Store durably that a stop is recorded. Raises `OSError`."""
+        """Store durably that the rollout store has a stop. Raises `OSError`."""
         if self._memory.settled(stop):
             await self._keep(recorded_line(stop.key))
 
@@ -85,29 +90,32 @@ class TombstonesInFile:
         os.close(self._handle)
 
     async def _keep(self, line: bytes) -> None:
-        """Write a line, together with lines that could not be written before."""
+        """Write a line, together with earlier lines that could not be written. Raises `OSError`."""
         self._unwritten += line
-        # One write at a time: two appends would use the same length and overwrite each other. Lines that arrive during
-        # a write are picked up by its loop.
+        # One write at a time: two would begin at the same position and overwrite each other. The loop of a running
+        # write also writes the lines that are added meanwhile.
         if self._writing is None or self._writing.done():
             self._writing = asyncio.ensure_future(self._write())
-            self._writing.add_done_callback(_seen)
-        # Shielded: cancelling a caller while the disk hangs must not leave half a line for the next write.
+            self._writing.add_done_callback(_retrieve_error)
+        # Shielded: the cancellation of a caller must not interrupt the write, which other callers wait for.
         await asyncio.shield(self._writing)
 
     async def _write(self) -> None:
         while content := self._unwritten:
-            if self._length + len(content) <= self._rewritten_from or not await self._written_anew():
+            if self._length + len(content) <= self._rewritten_from or not await self._compacted():
                 await asyncio.to_thread(self._append, content)
             self._unwritten = self._unwritten[len(content) :]
 
-    async def _written_anew(self) -> bool:
-        """Replace the file by a compacted one; False: impossible now, and the present file continues to grow."""
+    async def _compacted(self) -> bool:
+        """Replace the file by a compacted one. Return false if this is not possible now; the file then grows on.
+
+        The next attempt follows when the file has doubled.
+        """
         stops, recorded = self._memory.needed()  # includes lines that are not written yet
         whole = b"".join(
             (self._damaged, *(line_of(TombstoneEntry(stop=each)) for each in stops), *map(recorded_line, recorded))
         )
-        # The threshold doubles before the attempt, so that a failing disk is not asked to rewrite at every line.
+        # The threshold is raised before the attempt: if the disk fails, not every further line tries it again.
         self._rewritten_from = max(REWRITTEN_FROM, 2 * max(self._length, len(whole)))
         try:
             await asyncio.to_thread(self._replace, whole)
@@ -117,10 +125,10 @@ class TombstonesInFile:
         return True
 
     def _replace(self, whole: bytes) -> None:
-        """Write a locked file beside this one and rename it over this one. Runs in a thread.
+        """Write a new file and rename it over the present one. Runs in a thread.
 
-        The new file is locked before the rename, so that at no time another process could lock the path. The folder is
-        synced last: without it a crash could bring the old file back, which lacks later stops.
+        The new file is locked before the rename, so that no other process can lock the file at this path in between.
+        The folder is synced last. Otherwise a power cut could restore the old file, which lacks later stops.
         """
         fresh = self._path.with_name(f"{self._path.name}.new")
         handle = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -140,7 +148,8 @@ class TombstonesInFile:
         try:
             _write_at(self._handle, content, self._length)
         except OSError:
-            os.ftruncate(self._handle, self._length)  # otherwise the next line would continue a half-written one
+            # Otherwise the next line would be appended to an incomplete one.
+            os.ftruncate(self._handle, self._length)
             raise
         self._length += len(content)
 
@@ -150,11 +159,12 @@ async def opened_tombstones(path: Path, report: Callable[[str, str], None]) -> A
     """Open the file while the context is open, and create it if it does not exist.
 
     Args:
-        path: of the file; its folder is created, too.
-        report: receives kind and text of problems with its content.
+        path: the path of the file, whose folder is created if absent.
+        report: receives the kind and the text of a problem with the content.
 
     Raises:
-        TombstonesUnusable: it cannot be read or created, others may read or write it, or another process has it.
+        TombstonesUnusable: the file cannot be read or created, other users may read or write it, or another process has
+            locked it.
     """
     try:
         handle, read = await asyncio.to_thread(_open, path)
@@ -170,7 +180,7 @@ async def opened_tombstones(path: Path, report: Callable[[str, str], None]) -> A
 
 
 def _damage(path: Path, read: TombstoneFileContents) -> str:
-    """Describe the unreadable lines, their effect, and the remedy."""
+    """Return a text about the unreadable lines, their effect, and the remedy."""
     lines = ", ".join(str(number) for number, _ in zip(read.damaged, range(MOST_NAMED), strict=False))
     held = ", ".join(sorted(read.held)[:MOST_NAMED]) or "none can be told from them"
     return (
@@ -179,8 +189,8 @@ def _damage(path: Path, read: TombstoneFileContents) -> str:
     )
 
 
-def _seen(writing: "asyncio.Future[None]") -> None:
-    """Retrieve the error of a write: a waiter has received it, and without a waiter it needs no report."""
+def _retrieve_error(writing: "asyncio.Future[None]") -> None:
+    """Retrieve the error of a write, so that asyncio does not log it: callers that wait receive it."""
     if not writing.cancelled():
         writing.exception()
 
@@ -208,10 +218,12 @@ def _checked(path: Path, handle: int) -> TombstoneFileContents:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise TombstonesUnusable(f"{path} is used by another sidecar; give each a file of its own") from None
+    # Another process may have replaced the file by a compacted one between the opening and the lock.
     if os.stat(path).st_ino != found.st_ino:
         raise TombstonesUnusable(f"{path} was replaced just now: another sidecar uses it; give each a file of its own")
     content = os.pread(handle, found.st_size, 0)
     read = read_lines(content)
+    # The last line is complete except for its end. Without the line end, the next line would be appended to it.
     if read.length > len(content):
         _write_at(handle, b"\n", len(content))
     os.ftruncate(handle, read.length)

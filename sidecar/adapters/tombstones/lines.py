@@ -3,8 +3,8 @@
     {"stop": {"kind": "kill", "digest": "...", ...}} {"recorded": ["kill", "..."]} {"recorded": ["ramp_down", "..."],
     "of": "which request"}
 
-A line that a power cut left half-written is the last line. It was never acknowledged, so it is cut off. Any other
-unreadable line is kept: it may have been a kill, so the definitions that it names are not served.
+An incomplete last line was being written during a power cut. Its stop was never acknowledged, so it is removed. Any
+other unreadable line is kept. It may have been a kill, so the definitions whose digests it contains are not served.
 """
 
 import re
@@ -21,7 +21,13 @@ DIGEST: Final = re.compile(rb"sha256:[0-9a-f]{64}(?![0-9a-f])")
 
 
 class TombstoneEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line: a stop, or the note that a stop is recorded."""
+    """One line: a stop, or the note that the rollout store has a stop.
+
+    Attributes:
+        stop: the stop; None in a note.
+        recorded: kind and digest of the recorded stop; None in a stop.
+        of: in a note about a ramp-down, the id of its request.
+    """
 
     stop: LocalStop | None = None
     recorded: tuple[StopKind, Digest] | None = None
@@ -32,9 +38,11 @@ class TombstoneFileContents(msgspec.Struct, frozen=True):
     """The contents of a file.
 
     Attributes:
-        length: bytes of its complete lines; the rest was half-written.
-        damaged: unreadable lines by number, from 1. They are never removed.
-        held: definitions named in damaged lines, which may have been killed.
+        stops: all stops, in the order of the lines.
+        recorded: the stops that the rollout store has.
+        length: size of the complete lines in bytes. The rest was being written during a crash.
+        damaged: the unreadable lines by number, from 1. They are never removed.
+        held: digests of definitions in unreadable lines, which may have been killed.
     """
 
     stops: Sequence[LocalStop]
@@ -45,7 +53,7 @@ class TombstoneFileContents(msgspec.Struct, frozen=True):
 
 
 def line_of(line: TombstoneEntry) -> bytes:
-    """Return a line with its end."""
+    """Return the bytes of a line, with its line end."""
     return msgspec.json.encode(line) + b"\n"
 
 
@@ -78,7 +86,7 @@ def read_lines(content: bytes) -> TombstoneFileContents:
 
 
 def _line_from(raw: bytes) -> TombstoneEntry | None:
-    """Return a line; None if it is unreadable or empty."""
+    """Return the entry in a line; None if it is unreadable or empty."""
     try:
         line = from_json(raw, TombstoneEntry)
     except DecodeError:
@@ -87,7 +95,8 @@ def _line_from(raw: bytes) -> TombstoneEntry | None:
 
 
 def _held(damaged: Iterable[bytes]) -> Iterator[Digest]:
-    """Yield the definitions in damaged lines. For a ramp-down it is unknown whether it still counts."""
+    """Yield the digests in damaged lines that may have been kills."""
+    # A damaged ramp-down is ignored, because it is unknown whether it still counts.
     for raw in damaged:
         if StopKind.RAMP_DOWN.encode() not in raw:
             yield from (Digest(found.decode("ascii", "replace")) for found in DIGEST.findall(raw))

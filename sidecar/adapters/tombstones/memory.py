@@ -1,4 +1,4 @@
-"""Keeps stops (kills and ramp-downs) in memory: for a process that may lose them, and as a part of the file's class."""
+"""Keeps stops (kills and ramp-downs) in memory. `TombstonesInFile` uses it, and processes that may lose their stops."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,9 +7,9 @@ from sidecar.operations.rollout.store.ports import LocalStop, StopKey, StopKind
 
 
 class TombstonesInMemory:
-    """Implements the interface `Tombstones` in memory.
+    """Implements `Tombstones` in memory.
 
-    Reads return the same objects until something changes, so that binds can compare them cheaply.
+    The methods that read return the same objects until a stop changes, so that binds can compare them quickly.
     """
 
     def __init__(
@@ -18,7 +18,13 @@ class TombstonesInMemory:
         recorded: Iterable[StopKey] = (),
         held: frozenset[Digest] = frozenset(),
     ) -> None:
-        """Begin with known stops; `held` counts as killed here, without anything to record."""
+        """Begin with known stops.
+
+        Args:
+            stops: all stops, oldest first.
+            recorded: the keys of those that the rollout store has.
+            held: digests of definitions that count as killed although there is no stop to record.
+        """
         self._held = held
         self._kills: dict[StopKey, LocalStop] = {}
         self._pending: dict[StopKey, LocalStop] = {}
@@ -33,7 +39,7 @@ class TombstonesInMemory:
         self.remember(stop)
 
     def remember(self, stop: LocalStop) -> bool:
-        """Add a stop immediately; return False if it was known."""
+        """Add a stop. Return false if it was known before."""
         known = self._kills if stop.kind is StopKind.KILL else self._pending
         if stop.key in known:
             return False
@@ -42,25 +48,26 @@ class TombstonesInMemory:
         return True
 
     def all(self) -> frozenset[Digest]:
-        """Return every definition that was killed here."""
+        """Return the digests of all definitions that were killed at this sidecar."""
         return self._killed
 
     def ramped_down(self) -> frozenset[Digest]:
-        """Return every definition that counts as being at 0 % here."""
+        """Return the digests of all definitions whose ramp counts as 0 % at this sidecar."""
         return self._down
 
     def pending(self) -> Sequence[LocalStop]:
-        """Return stops that are not on record yet, oldest first."""
+        """Return the stops that the rollout store does not have yet, oldest first."""
         return tuple(self._pending.values())
 
     def pending_again(self, killed: frozenset[Digest]) -> None:
-        """Mark settled kills as pending."""
-        # Kills first: they are older than everything that is still pending, and must be recorded first.
+        """Mark the recorded kills of these definitions as pending again."""
+        # Before the other pending stops, because they are older and must be recorded first.
         again = {key: stop for key, stop in self._kills.items() if stop.digest in killed}
         self._pending = {**again, **self._pending}
 
     def needed(self) -> tuple[Sequence[LocalStop], Sequence[StopKey]]:
-        """Return the stops that still count, and which of them are recorded: everything that must be kept."""
+        """Return what a compacted file must contain: the stops that still count, and the keys of the recorded ones."""
+        # A recorded ramp-down no longer counts here: the rollout store then has the ramp of 0 %.
         stops = (*self._kills.values(), *(each for key, each in self._pending.items() if key not in self._kills))
         return sorted(stops, key=lambda each: each.at), tuple(key for key in self._kills if key not in self._pending)
 
@@ -69,7 +76,7 @@ class TombstonesInMemory:
         self.settled(stop)
 
     def settled(self, stop: LocalStop) -> bool:
-        """Mark a stop as recorded immediately; return False if it was marked before."""
+        """Mark a stop as recorded. Return false if it was marked before."""
         if self._pending.pop(stop.key, None) is None:
             return False
         self._settle()

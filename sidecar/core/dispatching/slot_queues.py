@@ -14,9 +14,10 @@ class QueuedCall(msgspec.Struct, frozen=True):
     """A call that waits for its slot, or runs.
 
     Attributes:
-        key: unique in the turn.
-        group: its dispatch.
-        parallel: the most calls of the group that may run concurrently; at least 1.
+        key: a name of the call, unique in the turn.
+        group: the dispatch of the call.
+        parallel: the maximum number of calls of the group that may run concurrently; at least 1.
+        boundaries: the slot and the data that the call owns while it runs.
     """
 
     key: str

@@ -1,7 +1,7 @@
 """Heads: the state of a turn after its facts, with everything that the rules need to decide about the next fact.
 
-A head is immutable. It is derived from bodies alone, so an erasure of texts does not change it. A sidecar keeps the
-heads of the turns that it appends to in memory; a database compares only their versions.
+A head is immutable. It is derived from the bodies of facts and not from their texts, so an erasure of texts does not
+change it. A sidecar keeps the heads of the turns to which it appends in memory. A database compares only the versions.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ class ChildHead(msgspec.Struct, frozen=True, array_like=True):
     """The state of a child after its facts.
 
     Attributes:
-        attempts: number of the newest recorded attempt.
-        delegated: another child delegated to it.
-        link: of the newest fact that concerns it.
+        attempts: the number of the newest recorded attempt.
+        delegated: whether another child delegated to this one.
+        link: the link of the newest fact that concerns the child.
     """
 
     child_id: ChildId

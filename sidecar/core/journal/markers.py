@@ -17,11 +17,14 @@ class FactsRemoved(msgspec.Struct, frozen=True):
     """Retention removed the facts of one partition that one instance appended: all turns that were bound on one day.
 
     Attributes:
+        instance: the sidecar that appended the facts.
         partition: the day.
-        number: number of the instance's facts in the partition.
-        root: the instance's running root over them; hex.
-        ended_before: every turn of the partition had ended before.
-        signature: over `payload`, in hex.
+        number: the number of the instance's facts in the partition.
+        root: the instance's running root over these facts, hexadecimal.
+        ended_before: every turn of the partition had ended before this time.
+        made_at: the time of the removal.
+        key_id: the id of the key that signed the marker.
+        signature: the signature over `payload`, hexadecimal.
     """
 
     instance: InstanceId
@@ -49,11 +52,13 @@ class TextsErased(msgspec.Struct, frozen=True):
     The marker names no user, neither in clear nor as a hash: ids are short, so a hash could be guessed.
 
     Attributes:
-        marker_id: random; stored beside each fact without texts.
-        partition: the day on which their turns began.
-        facts: number of facts.
-        root: over their links, in the order of turn and version; hex.
-        signature: over `payload`, in hex.
+        marker_id: a random id, which is stored with each fact without texts.
+        partition: the day on which the turns of the facts began.
+        facts: the number of facts.
+        root: a hash over the links of the facts, in the order of turn and version, hexadecimal.
+        made_at: the time of the erasure.
+        key_id: the id of the key that signed the marker.
+        signature: the signature over `payload`, hexadecimal.
     """
 
     marker_id: str
@@ -100,24 +105,24 @@ class Erasure(msgspec.Struct, frozen=True):
 def erasure_of(
     partition: date, turns: Mapping[TurnId, Sequence[Stored]], marker_id: str, at: datetime, signer: Signer
 ) -> Erasure | None:
-    """Return the erasure of the texts of turns of one day, with a signed marker; None if there are no texts any more.
+    """Return the erasure of all texts of some turns of one day, with a signed marker; None if there are no texts.
 
     Args:
         partition: the day.
         turns: all facts of each turn, in order.
-        marker_id: random.
-        at: now.
-        signer: of the marker.
+        marker_id: a random id.
+        at: the time of the erasure.
+        signer: signs the marker.
     """
     facts = tuple(
-        # The digest is computed before the texts are gone: afterwards, the link could not be verified.
+        # The digest replaces the texts in the computation of the link, which can so be verified after the erasure.
         ErasedFact(turn_id, version, stored.link, digest_of_texts(stored))
         # In a fixed order: the root is over the links in this order, and the verifier computes it again.
         for turn_id, of_turn in sorted(turns.items())
         for version, stored in enumerate(of_turn, 1)
         if stored.texts is not None
     )
-    # A marker about nothing would be written again and again by an erasure that is repeated.
+    # Otherwise each repetition of an erasure would add a marker about no fact.
     if not facts:
         return None
     marker = TextsErased(marker_id, partition, len(facts), root_over(fact.link for fact in facts), at)
@@ -144,7 +149,8 @@ def signed(marker: Marker, signer: Signer) -> Marker:
 
 
 def _payload(kind: bytes, marker: FactsRemoved | TextsErased) -> bytes:
-    """Return the fields without the signature, in order, as JSON; times in UTC, whatever zone the database returned."""
+    """Return the fields without the signature, in order, as JSON, with times in UTC."""
+    # In UTC, because a database may return a time in another zone, and the signature must still be valid.
     # `signature` is the last field of both kinds. A field that is added must stand before it, or the signature would
     # cover itself.
     fields = msgspec.structs.astuple(marker)[:-1]

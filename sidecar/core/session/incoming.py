@@ -1,7 +1,6 @@
-"""What a client may send over a lane, and when.
+"""The rules for messages of a client on a session lane, one long stream that carries several operations.
 
-A lane is one long-lived stream that carries several operations of a client. `rpc/session` reads messages and passes
-each through these rules before it starts an operation.
+`rpc/session` checks each message by these rules before it starts an operation.
 """
 
 from collections.abc import Callable
@@ -15,15 +14,16 @@ from sidecar.core.errors import AdmissionRefused, FieldProblem, SessionInvalid
 
 SESSION_FEATURE: Final = "session"
 MARGIN: Final = timedelta(minutes=1)
-"""How much longer the deadline of a lane may be than its lifetime."""
+"""The time by which the deadline of a lane may exceed its lifetime."""
 ROUNDING: Final = 1.02
-"""gRPC rounds deadlines up when it sends them: those of half an hour to ten seconds."""
+"""Factor for the rounding of deadlines. gRPC rounds them up, a deadline of half an hour to the next ten seconds."""
 OPERATIONS_LIMIT: Final = "lane_operations"
 RETRY_AFTER: Final = timedelta(milliseconds=100)
 MOST_ENTRIES: Final = 4096
-"""The most operations, credits and abandons in one message, because a message is processed without a pause.
+"""Maximum number of operations, credits and abandons in one message.
 
-4 MiB of them would be a million, and would delay every other client for many seconds.
+No other task runs while a message is processed. A message of 4 MiB could contain a million of them, which would delay
+all other clients for many seconds.
 """
 
 
@@ -34,17 +34,18 @@ class LaneStage(Enum):
     """The client's hello has not arrived."""
     OPEN = auto()
     DRAINING = auto()
-    """The client was asked to open another lane; its operations on this one are still executed."""
+    """The sidecar has requested that the client open another lane. Operations on this lane are still executed."""
     CLOSING = auto()
     """The client has closed its side: the running operations end, then the lane."""
 
 
 class IncomingValidator(Struct):
-    """The client's side of one lane.
+    """Checks the messages of the client of one lane.
 
     Attributes:
-        most_operations: the most concurrent operations.
-        newest: largest correlation id so far.
+        most_operations: maximum number of concurrent operations.
+        stage: the stage of the lane.
+        newest: the largest correlation id so far.
     """
 
     most_operations: int
@@ -71,7 +72,10 @@ class IncomingValidator(Struct):
             raise _invalid("operations", f"credits and abandons of one message must be at most {MOST_ENTRIES}")
 
     def begin(self, correlation_id: int, credit_bytes: int = 0) -> None:
-        """Register an operation. Raises `SessionInvalid`, which ends the lane: ids must identify results."""
+        """Register an operation. Raises `SessionInvalid`, which ends the lane.
+
+        Results are identified by the ids of operations, so a lane with a wrong id cannot continue.
+        """
         if credit_bytes < 0:
             raise _invalid("operations.credit_bytes", "must not be negative")
         # Ids must grow, so that a used id is recognised without a memory of all ids of a lane.
@@ -80,7 +84,7 @@ class IncomingValidator(Struct):
         self.newest = correlation_id
 
     def full(self) -> AdmissionRefused:
-        """Return the error of an operation beyond the limit; it ends only this operation."""
+        """Return the error of an operation beyond the limit. It ends only this operation, not the lane."""
         return AdmissionRefused(
             f"{self.most_operations} operations are in flight on this lane; come back when one has ended",
             metadata={"limit": OPERATIONS_LIMIT},
@@ -108,7 +112,7 @@ def _after(stage: LaneStage, wanted: LaneStage) -> LaneStage:
 
 
 def longest_deadline(max_age: timedelta, drain_time: timedelta) -> timedelta:
-    """Return the longest deadline of a lane: its longest lifetime, and a margin."""
+    """Return the longest permitted deadline of a lane: its longest lifetime and a margin."""
     return max_age + drain_time + MARGIN
 
 

@@ -1,7 +1,8 @@
-"""Records that an older backup has replaced: which signed facts are lost, as an operator has stated it.
+"""Signed statements that an older backup of the record was restored, and which facts are lost by it.
 
-Such a record lacks facts that checkpoints cover, which looks like a cut. The operator states it in a signed line of the
-second place; from then on the gap is a notice, and everything else is verified as before.
+A restored backup lacks facts that the checkpoints cover, as if the end of the record had been cut off. An operator can
+state the restoration in a signed line of the second place. The verification then reports the gap as a notice, and
+verifies all other facts as before.
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -23,12 +24,12 @@ from sidecar.core.verifying.findings import Finding, FindingKind
 
 
 class Gap(Struct, frozen=True):
-    """What a backup lacks.
+    """The facts that a restored backup lacks.
 
     Attributes:
-        statements: to sign.
-        lost: what they say, a sentence each.
-        others: findings that an older backup does not explain.
+        statements: the statements about them, which are to be signed.
+        lost: the same for operators, one sentence each.
+        others: findings of the verification that an older backup does not explain.
     """
 
     statements: tuple[Statement, ...]
@@ -37,27 +38,27 @@ class Gap(Struct, frozen=True):
 
 
 class StandingRecord(Struct, frozen=True):
-    """Where the record stands: its running roots, and the newest row of the audit of rollouts."""
+    """The end of a record: its running roots, and the newest row of the audit of rollouts."""
 
     roots: dict[RootKey, RootState]
     audit: AuditHead
 
 
 def gap_of(findings: Sequence[Finding], record: StandingRecord, states: InstanceId, by: str, at: datetime) -> Gap:
-    """Return what is missing at the ends of a record, to be stated as lost.
+    """Return what a restored backup lacks at the end of each running root and of the audit.
 
     Args:
-        findings: of a verification.
-        record: that was verified.
-        states: who writes the lines.
-        by: who states it, and why.
-        at: the time.
+        findings: the findings of a verification.
+        record: the end of the verified record.
+        states: the id of the process that writes the lines.
+        by: the operator who makes the statement, and the reason.
+        at: the time of the statement.
     """
     statements: list[Statement] = []
     lost: list[str] = []
     others: list[Finding] = []
     for finding in findings:
-        # The sequence of such a finding is that of the first missing fact.
+        # The sequence of such a finding is that of the first missing fact, so `left` facts are there.
         left = (finding.sequence or 1) - 1
         if finding.kind is FindingKind.ROOT_CUT and finding.day is not None:
             key = RootKey(finding.instance, finding.day)
@@ -78,11 +79,11 @@ def gap_of(findings: Sequence[Finding], record: StandingRecord, states: Instance
 
 
 def restored_notices(claims: CheckpointClaims, erasures: Container[str]) -> Iterator[str]:
-    """Yield what is lost by restored backups, a sentence each.
+    """Yield one sentence for each loss by a restored backup.
 
     Args:
-        claims: of the second place.
-        erasures: ids of the markers that are in the record.
+        claims: the content of the signed lines in the second place.
+        erasures: the ids of the erasures whose markers are in the record.
     """
     for key, line in sorted(claims.restored.items()):
         signed = max(claims.roots.get(key, ()), default=0)
