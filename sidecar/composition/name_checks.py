@@ -66,6 +66,7 @@ class NamesInSettings:
 
 
 def _on_record(view: RolloutView) -> Names:
+    """Return the slots and verticals that the recorded rollouts know."""
     slots = frozenset(str(slot) for slot in view.slots)
     every = (facts for rollout in view.slots.values() for facts in rollout.definitions.values())
     return Names(slots, frozenset(str(facts.vertical) for facts in every))

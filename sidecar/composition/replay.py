@@ -73,6 +73,7 @@ def replayed(document: ReplayDocument, card_of: CardOf, rules: DispatchRules | N
 
 
 def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: CardOf, rules: DispatchRules) -> Replayed:
+    """Run the turn in a loop whose time is virtual. Raises `CannotReplay` if the turn does not end."""
     loop = VirtualLoop(InOrder(), Trace(), MOST_STEPS)
 
     async def play() -> Replayed:
@@ -152,6 +153,8 @@ class _Clock:
 
 
 class _CountedIds:
+    """Numbers the ids of each replay from 1."""
+
     def __init__(self) -> None:
         self._made = 0
 
@@ -192,6 +195,8 @@ class _RecordedCallCounts:
 
 
 class _Definitions:
+    """The definitions of the recorded turn. There is no current configuration, because a replay binds no turn."""
+
     def __init__(self, card_of: CardOf) -> None:
         self._card_of = card_of
 
@@ -203,6 +208,8 @@ class _Definitions:
 
 
 class _NoConnectors:
+    """Refuses every connector: a replay must reach no data service."""
+
     def connector_for(self, card: Card, tool_id: str) -> Connector:
         raise LookupError("a replay asks no data service")
 
@@ -237,6 +244,7 @@ def replaying(settings: Settings | None, folder: Path | None) -> Replaying:
 
 
 def _cards_below(folder: Path | None) -> CardOf:
+    """Return the cards of the definitions in a folder. Raises `CannotReplay`."""
     if folder is None:
         raise CannotReplay("name the folder of the definitions with --definitions")
     catalogue = load_directory(folder, commits_of=no_commit).catalogue

@@ -61,6 +61,8 @@ class RecentExposition:
 
 
 class _Collector(Collector):
+    """Gives the metrics to the library in its own types."""
+
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 

@@ -64,6 +64,7 @@ class Readiness:
         return shown | {name: read() for name, read in self._sections.items()}
 
     def _tell(self, before: bool) -> None:
+        """Log and report a change of readiness; `before` is the state before it."""
         # Only changes are told: a second reason against readiness is no news for health.
         if before != self.ready:
             text = "new turns are taken" if self.ready else "no new turns are taken"

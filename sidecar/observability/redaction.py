@@ -71,6 +71,7 @@ class Redactor:
 
 
 def _secret_values(value: object, *, telling: bool) -> Iterable[str]:
+    """Yield the texts in a value that are secrets; `telling`: a name around the value says that it is one."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _secret_values(inner, telling=telling or bool(SECRET_NAME.search(str(name))))

@@ -30,6 +30,7 @@ from sidecar.operations.turn.state.tracing import AttemptSpan, DispatchSpan, Too
 
 Attributes = Mapping[str, str | int]
 Clean = Callable[[str], str]
+"""Returns a text without secrets."""
 
 
 class RecordedSpan:
@@ -54,12 +55,16 @@ class RecordedSpan:
 
 
 class _Dispatch(RecordedSpan):
+    """The span of a dispatch; see `DispatchSpan`."""
+
     def ended(self, calls: int) -> None:
         self._span.set_attribute(span_names.CALLS, calls)
         self.end()
 
 
 class _Attempt(RecordedSpan):
+    """The span of an attempt; see `AttemptSpan`."""
+
     def ended(self, failure: str, usage: Usage | None) -> None:
         if usage is not None:
             self._span.set_attribute(span_names.INPUT_TOKENS, usage.input_tokens)
@@ -70,6 +75,8 @@ class _Attempt(RecordedSpan):
 
 
 class _Tool(RecordedSpan):
+    """The span of a call of a data service; see `ToolSpan`."""
+
     def __init__(self, span: Span, parent: TraceContext, clean: Clean) -> None:
         super().__init__(span, parent.tracestate, clean)
         self._parent = parent

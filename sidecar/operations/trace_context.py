@@ -12,13 +12,16 @@ from typing import Final
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
+# Version, trace id, span id, flags; version ff and ids of zeros are invalid.
 FORM: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z")
 """Later versions of the format may append fields after the flags.
 
 They are not forwarded, so they are not parsed either.
 """
+# Printable ASCII, at most 512 characters: what the W3C asks every participant to forward.
 STATE_FORM: Final = re.compile(r"[\x21-\x7e][\x20-\x7e]{0,511}\Z")
 SAMPLED: Final = 1
+"""The bit of the flags that says that the trace is recorded."""
 
 
 @dataclass(frozen=True, slots=True)

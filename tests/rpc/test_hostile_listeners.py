@@ -38,7 +38,8 @@ def a_slow_channel(sidecar: SidecarForTests) -> grpc.aio.Channel:
 
 async def test_a_listener_that_does_not_read_is_given_up_and_harms_nobody() -> None:
     """Reports of a megabyte that nobody reads: given up after the write timeout, told so, and resumable."""
-    serving = ServingRules(write_timeout=timedelta(milliseconds=100))
+    # Long enough for the first message on a busy machine: only a listener that has begun to read is told of its end.
+    serving = ServingRules(write_timeout=timedelta(milliseconds=500))
     async with running_sidecar_for_tests(serving=serving, rules={"vocabulary": WITHOUT_LIMITS}) as sidecar:
         reported = StatusReported("searching_offers", {"place": "x" * 500})
         sidecar.runner.use("shop", reports(*[reported] * 1_500))

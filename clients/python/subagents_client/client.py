@@ -110,13 +110,13 @@ class SidecarClient:
         await self._channel.close()
 
     async def bind_turn(self, request: TurnRequest, *, timeout: timedelta | None = None) -> BoundTurn:
-        """Decide what one turn may call, and freeze it. Call it before the model is called.
+        """Bind a turn: get the tools and the prompt that it may use, which then stay fixed. Call it before the model.
 
-        Safe to repeat with the same `turn_id` and contents: gives the same surface, in another process too.
+        Safe to repeat with the same `turn_id` and contents, also in another process: the surface is the same.
 
         Raises:
-            UnknownOrchestrator, TurnIdReused, InvalidRequest, Unauthenticated: the request or the set-up is wrong.
-            DependencyUnavailable, Overloaded, DeadlineExceeded: the sidecar could not do it now; the turn goes on
+            UnknownOrchestrator, TurnIdReused, InvalidRequest, Unauthenticated: request or configuration is wrong.
+            DependencyUnavailable, Overloaded, DeadlineExceeded: the sidecar cannot bind now; continue the turn
                 without sub-agents.
 
         Source: PC2-FR-1, PC2-FR-2.
@@ -144,18 +144,18 @@ class SidecarClient:
         max_turns: int = 0,
         timeout: timedelta | None = None,
     ) -> Episode:
-        """Read what is kept of a conversation; one that nothing is kept of is empty. Safe to repeat.
+        """Read a conversation from the episode memory; empty if it has none. Safe to repeat.
 
         Args:
             episode_id: the conversation.
-            principal: whose it is, as bound; turns of anybody else are not read.
-            view: `FULL` for replay and audit; a model is given `NARRATION`, see `Episode.context_messages`.
-            max_turns: the newest ones; 0: as many as the operator allows.
+            principal: its user, as in `bind_turn`; turns of other users are not read.
+            view: `NARRATION` for a model (see `Episode.context_messages`), `FULL` for replay and audit.
+            max_turns: the most turns, counted from the newest; 0: as many as the operator allows.
             timeout: None: `ClientTimeouts.unary`.
 
         Raises:
             InvalidRequest: the request is wrong.
-            DependencyUnavailable, DeadlineExceeded: the history cannot be read now; the turn goes on without.
+            DependencyUnavailable, DeadlineExceeded: the history cannot be read now; continue without it.
 
         Source: PC1-FR-10, PC1-D-26.
         """
@@ -181,19 +181,19 @@ class SidecarClient:
 
         Args:
             episode_id: the conversation.
-            principal: whose it is.
-            text: what the turns up to `up_to_turn_id` were about, with what the present summary says; narration only.
-            up_to_turn_id: the newest turn that it stands in for; none of the most recent ones.
-            expected_revision: `Episode.revision` as it was read.
+            principal: its user.
+            text: the new summary: of the turns up to `up_to_turn_id`, and of the present summary; narration only.
+            up_to_turn_id: the newest turn that the summary replaces; not one of the most recent ones.
+            expected_revision: the `Episode.revision` that was read.
             timeout: None: `ClientTimeouts.unary`.
 
         Returns:
-            How large the episode is now.
+            The size of the episode after the change.
 
         Raises:
-            SummaryOutdated: somebody else has written one meanwhile; read the episode again.
-            CompactionNotDue, RecentTurnsIntact, InvalidRequest: it is not to be written.
-            DependencyUnavailable, DeadlineExceeded: it cannot be written now; the next turn says again that it is due.
+            SummaryOutdated: another client has written a summary meanwhile; read the episode again.
+            CompactionNotDue, RecentTurnsIntact, InvalidRequest: this summary may not be written.
+            DependencyUnavailable, DeadlineExceeded: it cannot be written now; the next bind reports it again.
 
         Source: PC1-FR-11.
         """

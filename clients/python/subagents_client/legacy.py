@@ -1,7 +1,7 @@
-"""For the legacy path: takes component markers out of a text before it is written. Source: PC1-D-50.
+"""Removes component markers from a text, for services whose model still writes them into it. Source: PC1-D-50.
 
-A service that still has its model write `<component type="...">{json}</component>` into the text calls this at write
-time: the narration may go into `EndTurn` and into any history, the components into tool messages of their own.
+Such a model writes `<component type="...">{json}</component>` into its answer. The service calls `strip_components`
+before it stores the answer: the narration goes into `EndTurn` and into histories, the components into tool messages.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ class StrippedText:
     """A text without its markers.
 
     Attributes:
-        narration: holds no component data; `EndTurn` takes it.
+        narration: the text without component data, for `EndTurn`.
         components: in the order of the text; `name` is the marker's type, `component_data_json` its contents as they
-            stood there, and `tool_input_json` an empty object, for nobody knows what the tool was given.
-        left_out: damaged markers, and JSON that says nothing of what it is; neither narration nor component.
+            it was written, and `tool_input_json` an empty object, because the input of the tool is not known.
+        left_out: damaged markers, and JSON of unknown meaning; they are neither narration nor component.
     """
 
     narration: str
@@ -28,7 +28,7 @@ class StrippedText:
 
 
 def strip_components(text: str) -> StrippedText:
-    """Take a text apart; never raises, and returns a text without markers as it was given."""
+    """Separate the narration and the components of a text. Never raises; a text without markers stays unchanged."""
     split = split_markers(text)
     components = tuple(
         Component(name=each.type, tool_input_json="{}", component_data_json=each.data_json) for each in split.markers

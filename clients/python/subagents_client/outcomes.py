@@ -87,8 +87,8 @@ class TokenUsage:
     """Tokens used by one call, over all attempts.
 
     Attributes:
-        cached_input_tokens: of the input tokens, those that providers read from their caches; None: none of them said.
-        cost_usd: what they cost in US dollars, exactly; None: unknown, because a price is.
+        cached_input_tokens: of the input tokens, those that providers read from their caches; None: not reported.
+        cost_usd: the exact cost in US dollars; None: a price is unknown.
     """
 
     input_tokens: int
@@ -99,7 +99,7 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True)
 class CallStatus:
-    """What is said of a call that did not fully succeed.
+    """Why a call did not fully succeed.
 
     Attributes:
         reason: a value of `subagents_errors.CallFailure`, or a newer one that this version does not know.
@@ -114,24 +114,24 @@ class CallStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOutcome:
-    """What one call came to. There is exactly one for each call, in emission order.
+    """The outcome of one call. There is exactly one for each call, in emission order.
 
     Attributes:
         call_id: as in the request.
         tool_name: as in the request.
-        sub_agent_id: the slot that was asked; empty for an unknown tool.
-        child_id: the delegated execution; empty if nothing was started.
-        emission_index: place of the call over all dispatches of the turn, from 0.
+        sub_agent_id: the slot that was called; empty for an unknown tool.
+        child_id: the execution of the call; empty if nothing was started.
+        emission_index: position of the call among all calls of the turn, from 0.
         outcome: how it ended.
-        narration: input for the orchestrator's composition. If failed: what had been said before, as evidence; then it
-            is no answer, and not for a model.
-        components: what the sub-agent's `render_*` tools made, in order; to be shown only if `answered`.
+        narration: input for the orchestrator's composition. If failed: the text before the
+            failure, as evidence; it is no answer, and must not be given to a model.
+        components: the results of the sub-agent's `render_*` tools, in order; show them only if `answered`.
         data_unavailable: only then may the answer say that data was unavailable (PC2-FR-10).
         status: why it did not fully succeed; None if it did.
         attempts: attempts made; 0 if it was never run.
         duration: over all attempts; None if it was never run.
         usage: None if the runner reported none.
-        question: what the sub-agent asks back; only if it is suspended.
+        question: the question of the sub-agent; only if the call is suspended.
     """
 
     call_id: str
@@ -155,17 +155,17 @@ class CallOutcome:
         return self.outcome in ANSWERED
 
     def tool_message(self) -> str:
-        """Return what to answer the model's tool call with; never empty.
+        """Return the answer to the model's tool call; never empty.
 
-        Holds the narration, with a caveat where one is due, or one neutral sentence: no codes, no names of systems,
-        no exception text. Component data is left out, as the user sees it by another way (PC1-FR-10).
+        It is the narration, with a caveat if data was missing, or one neutral sentence: no codes, no names of systems,
+        no exception text. Component data is omitted, because your client shows it to the user (PC1-FR-10).
         """
         if self.question is not None:
             asked = self.question.tool_message(self.tool_name)
             return f"{self.narration}\n\n{asked}" if self.narration else asked
         if not self.answered:
-            said = self.status.message if self.status else ""
-            return said or SENTENCES[self.outcome]
+            message = self.status.message if self.status else ""
+            return message or SENTENCES[self.outcome]
         caveat = ""
         if self.data_unavailable:
             caveat = DATA_WAS_UNAVAILABLE
@@ -195,16 +195,16 @@ class IntentReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchResult:
-    """How a dispatch ended.
+    """The result of a dispatch.
 
     Attributes:
-        dispatch_id: which dispatch.
+        dispatch_id: the id of the dispatch.
         outcomes: one for each call, in emission order.
         intents: intents declared and emitted.
         cap: whether the calls stayed within the cap.
         overhead: time that was not spent waiting for sub-agents or data.
-        synthesised: the sidecar's own outcomes could not be had; these were made by the SDK.
-        cause: what went wrong when `synthesised`; else None.
+        synthesised: the SDK made the outcomes, because it could not get those of the sidecar.
+        cause: why the outcomes are `synthesised`; otherwise None.
     """
 
     dispatch_id: str

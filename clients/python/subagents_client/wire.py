@@ -41,14 +41,14 @@ Exported = grpc.aio.UnaryStreamCall[history_pb2.ExportReplayRequest, history_pb2
 
 
 class Wire:
-    """What client, turn and dispatch share.
+    """The connection to the sidecar, which client, turns and dispatches share.
 
     Args:
-        channel: the connection; owned by whoever made it.
+        channel: gRPC's channel; the caller closes it.
         target: its address, for messages.
         boot_secret: sent with every call; empty: none.
-        timeouts: how long things may take.
-        runtime: clock, chance and ids.
+        timeouts: the default timeouts, and the limits of retries.
+        runtime: clock, randomness and ids.
         session_lane: use a session lane where the sidecar offers one.
 
     Attributes:
@@ -102,7 +102,7 @@ class Wire:
         return await retry_idempotent(send, f"{name} at {self.target}", timeout, self.timeouts, self.runtime)
 
     def dispatch(self, request: dispatch_pb2.DispatchRequest, left: float) -> Frames:
-        """Start a dispatch. The stream must be cancelled by whoever holds it, in a `finally`.
+        """Start a dispatch. The caller must cancel the stream, in a `finally`.
 
         Raises:
             InvalidRequest: the request breaks a rule of the protos; it was not sent.
@@ -112,7 +112,7 @@ class Wire:
         return operation or self.stub.Dispatch(request, timeout=left, metadata=self._metadata)
 
     def resume(self, request: dispatch_pb2.ResumeDispatchRequest, left: float) -> Frames:
-        """Listen to a dispatch again. The stream must be cancelled by whoever holds it. Raises as `dispatch`."""
+        """Listen to a dispatch again. The caller must cancel the stream. Raises as `dispatch`."""
         check_request(request)
         operation = self._on_lane("resume_dispatch", request, left)
         return operation or self.stub.ResumeDispatch(request, timeout=left, metadata=self._metadata)
@@ -123,7 +123,7 @@ class Wire:
         return (*self._secret, sent, *self.runtime.trace_headers().items())
 
     def _on_lane(self, kind: str, request: Message, left: float) -> LaneOperation | None:
-        """Hand a request to the lane, if there is one that takes it."""
+        """Send a request over the lane; None: there is no lane that takes it."""
         lane = self.lanes.current() if kind else None
         if lane is None or not lane.takes(request):
             return None
@@ -133,12 +133,12 @@ class Wire:
         return self.stub.Session(timeout=left, metadata=self._secret)
 
     def watch(self, request: history_pb2.WatchEventsRequest) -> Watched:
-        """Watch a turn for as long as it takes. The stream must be cancelled by whoever holds it, in a `finally`."""
+        """Watch a turn for as long as it takes. The caller must cancel the stream, in a `finally`."""
         check_request(request)
         return self.history.WatchEvents(request, metadata=self._metadata)
 
     def export(self, request: history_pb2.ExportReplayRequest, left: float) -> Exported:
-        """Read an exported turn. The stream must be cancelled by whoever holds it, in a `finally`."""
+        """Read an exported turn. The caller must cancel the stream, in a `finally`."""
         check_request(request)
         return self.history.ExportReplay(request, timeout=left, metadata=self._metadata)
 

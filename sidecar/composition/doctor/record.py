@@ -43,6 +43,7 @@ def examine_record(settings: Settings, seconds: float) -> Sequence[Finding]:
 
 
 def _schema(settings: Settings) -> Iterator[Finding]:
+    """Yield a finding about the schema; an error if the record cannot be opened."""
     about = settings.record.database
     try:
         # Only previewed: doctor changes nothing.
@@ -55,15 +56,16 @@ def _schema(settings: Settings) -> Iterator[Finding]:
 
 
 def _room(path: Path) -> Iterator[Finding]:
-    there = path.parent
-    while not there.exists():
-        there = there.parent
-    if not os.access(there, os.W_OK):
+    """Yield a finding about the free space for a SQLite file."""
+    folder = path.parent
+    while not folder.exists():
+        folder = folder.parent
+    if not os.access(folder, os.W_OK):
         remedy = "run as a user who may write there, or set `record.sqlite.path`"
-        yield error("record", str(path), f"{there} cannot be written by this user", remedy)
+        yield error("record", str(path), f"{folder} cannot be written by this user", remedy)
         return
     # Of the file system of the nearest existing folder, in which the start would create the record.
-    free = shutil.disk_usage(there).free
+    free = shutil.disk_usage(folder).free
     text = f"{free / LITTLE_ROOM:.1f} GiB are free"
     if free < LITTLE_ROOM:
         yield warning("record", str(path), text, "make room: with a full disk, the sidecar refuses turns")
@@ -72,6 +74,7 @@ def _room(path: Path) -> Iterator[Finding]:
 
 
 async def _clock(settings: Settings, seconds: float) -> Finding:
+    """Return the finding about the difference between the clocks of the database and of this machine."""
     import asyncpg  # noqa: PLC0415  an extra; the schema was read with it
 
     connection = await asyncpg.connect(dsn_of(settings.record.postgresql, Redactor()), timeout=seconds)

@@ -58,6 +58,7 @@ def back_up_record(settings: Settings, target: Path) -> None:
 
 
 def _migrate_sqlite(path: Path, preview: bool) -> Sequence[Migration]:
+    """Apply the pending steps to a file, or only return them. Raises `DatabaseProblem`."""
     check_version()
     schema = record_schema()
     # Without the lock, so that the steps can be listed while a sidecar runs.
@@ -88,6 +89,7 @@ async def _migrate_postgresql(configured: PostgresRecordSettings, preview: bool)
 
 @contextmanager
 def _as_settings_problem(where: str) -> Iterator[None]:
+    """Convert the errors of a database to the one that the command line reports, with the setting that names it."""
     try:
         yield
     except (DatabaseProblem, SecretFileProblem, StoreUnavailable) as problem:

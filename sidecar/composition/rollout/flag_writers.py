@@ -55,6 +55,7 @@ def flag_writers(
 def _own_writer(
     name: str, backend: FlagBackend, settings: Mapping[str, Any], store: RolloutStore, clock: Clock
 ) -> FlagWriter | None:
+    """Return the writer of one of the sidecar's own backends; None: the backend belongs to a plugin."""
     if isinstance(backend, EmbeddedFlags):
         return EmbeddedFlagWriter(store, clock)
     if isinstance(backend, MemoryFlags):

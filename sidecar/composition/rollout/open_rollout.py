@@ -142,6 +142,7 @@ async def _joined(
     recorder: MeasuringRolloutRecorder,
     sinks: Mapping[str, AuditSink],
 ) -> OpenRollout:
+    """Connect the operations, and make the rollouts ready for the first bind."""
     operations = assemble_rollout(ports)
     # Registered before the first look: a kill flag that falls in between would be missed.
     around.ports.flags.add_observer(operations.stops.edges.observe)

@@ -23,13 +23,13 @@ KEY_DIGITS: Final = 40
 
 
 def idempotency_key(child_id: ChildId, tool_id: ToolId, arguments: str, number: int) -> str:
-    """Return the key of a call; 44 printable ASCII characters.
+    """Return the key of a call, 44 printable ASCII characters.
 
     Args:
-        child_id: of the calling child; random, so that another user's child cannot guess it.
-        tool_id: of the tool.
-        arguments: see `comparable`.
-        number: from 1: the number of this call among the attempt's calls of the tool with these arguments.
+        child_id: the id of the calling child. It is random, so that another user's child cannot guess the key.
+        tool_id: the id of the tool.
+        arguments: the arguments, as returned by `comparable`.
+        number: the number of this call, from 1, among the attempt's calls of the tool with these arguments.
     """
     # The separator occurs in none of the parts, so two different calls cannot be joined to the same text.
     covered = "\x1f".join((child_id, tool_id, str(number), arguments))
@@ -61,10 +61,10 @@ NO_EFFECTS: Final = RecordedEffects()
 
 
 def recorded_effects(children: Iterable[StoredChild]) -> Mapping[ChildId, RecordedEffects]:
-    """Return the recorded effects of each child of a turn that has any, those of its delegated children included.
+    """Return the recorded effects of each child of a turn that has any, including those of its delegated children.
 
-    A result is recorded with the next fact of its child, so the result of the newest effect may be lost with its
-    sidecar. Such an effect counts as unknown.
+    The result of an effect is recorded with the next fact of its child. If the sidecar dies before, the result is lost,
+    and the effect counts as unknown.
     """
     parents: dict[ChildId, ChildId | None] = {}
     found: dict[ChildId, RecordedEffects] = {}

@@ -24,14 +24,15 @@ MODES: Final = {"experiment": RolloutMode.EXPERIMENT, "cohort": RolloutMode.EXPE
 
 
 def configure(rollout: SlotRollout, digest: Digest, mode: RolloutMode, curve: tuple[int, ...], by: Actor) -> Change:
-    """Declare mode and ramp curve of a slot; no ramp changes.
+    """Declare mode and ramp curve of a slot. No ramp changes.
 
     Args:
-        rollout: of the slot.
-        digest: of a definition of the slot, which the audit names; of the active one where the control arm is added.
+        rollout: the rollout of the slot.
+        digest: the digest of a definition of the slot, for the audit event. If the new mode admits the control arm, it
+            must be that of the active definition.
         mode: the new mode.
         curve: the new curve, in basis points; empty: any step is allowed.
-        by: who declares it, and why.
+        by: the operator, and the reason.
 
     Raises:
         TransitionRefused: the curve does not rise, or begins with 100 %; or the control arm of another definition
@@ -45,7 +46,8 @@ def configure(rollout: SlotRollout, digest: Digest, mode: RolloutMode, curve: tu
             f"it would let the control arm in to what is active in {rollout.slot}, and {facts.definition_id} is not:"
             " name that one"
         )
-    # No event and no new revision: repeating the request must not disturb an operator who has read the revision.
+    # Without a difference there is no event and no new revision: a repeated request must not make the revision outdated
+    # that another operator has read.
     if (mode, curve) == (rollout.mode, rollout.curve):
         return Change(rollout)
     after = msgspec.structs.replace(rollout, mode=mode, curve=curve)
@@ -83,5 +85,5 @@ def curve_problems(curve: tuple[int, ...]) -> Iterator[str]:
 
 
 def curve_words(curve: tuple[int, ...]) -> str:
-    """Return a curve for display."""
+    """Return a curve for display, e.g. `5 %, 25 %, 100 %`."""
     return ", ".join(f"{step / 100:g} %" for step in curve) or "none"

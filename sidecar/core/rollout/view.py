@@ -1,7 +1,7 @@
-"""The view of all rollouts that binds read: one immutable value, replaced as a whole.
+"""The view of all rollouts that binds read: one immutable value.
 
-`views/snapshot` replaces it when the store has changed. A bind takes the value once and sees one consistent state,
-without a lock.
+`views/snapshot` replaces the whole value when the store has changed. A bind reads the value once, and so sees one
+consistent state without a lock.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,15 +14,16 @@ from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 
 Stopped = tuple[Slot, Digest, DefinitionId]
-"""The slot and digest that a stop applies to."""
+"""Slot, digest and id of the definition to which a stop (a kill or ramp-down) applies."""
 
 
 class RolloutView(msgspec.Struct, frozen=True):
     """All rollouts as of one version of the store; a definition that is not recorded is not served.
 
     Attributes:
+        slots: the rollout of each slot.
         version: the version of the store.
-        killed: definitions that were killed here, possibly before the record shows it: they serve no user.
+        killed: definitions that were killed at this sidecar, perhaps before the store has the kill. They serve no user.
     """
 
     slots: Mapping[Slot, SlotRollout] = MappingProxyType({})
@@ -31,7 +32,10 @@ class RolloutView(msgspec.Struct, frozen=True):
 
 
 def sharing_flag(slots: Mapping[Slot, SlotRollout], facts: DefinitionFacts) -> tuple[DefinitionFacts, ...]:
-    """Return the definitions that a kill flag would also kill: a major change keeps the flag of its id."""
+    """Return the other definitions that the kill flag of a definition would also kill.
+
+    After a major change, the new definition and the one before can have the same flag.
+    """
     everything = (each for slot in sorted(slots) for each in slots[slot].definitions.values())
     return tuple(
         each for each in everything if each.killable and each.flag == facts.flag and each.digest != facts.digest

@@ -11,11 +11,11 @@ from sidecar.core.verifying.findings import Finding, FindingKind
 
 
 class FactsUnderRoots:
-    """The facts that the running roots of one day cover, by turn. Holds a link for each: some 100 bytes.
+    """The facts that the running roots of one day cover, by turn. Each takes some 100 bytes of memory.
 
     Attributes:
         late: facts in turns that no root covered when it was read, by root and link, with turn and position. They were
-            appended since, or inserted: the roots must be read again.
+            appended since, or inserted by an attacker: the roots must be read again to tell.
     """
 
     def __init__(self, day: date) -> None:
@@ -41,7 +41,7 @@ class FactsUnderRoots:
             if missing:
                 text = f"{missing} facts that instance {instance} appended to turn {turn_id} are not in the turn"
                 yield Finding(FindingKind.FACT_MISSING, text, instance, self._day, turn_id)
-            # Only as many as the root covers: facts that were appended after it was read come later.
+            # Only as many facts as the root covers. Later ones were appended after the root was read.
             elif own[: len(links)] != links:
                 text = f"facts of turn {turn_id} stand in another order than instance {instance} appended them in"
                 yield Finding(FindingKind.FACTS_REORDERED, text, instance, self._day, turn_id)

@@ -13,10 +13,10 @@ from sidecar.core.verifying.findings import Finding, FindingKind
 
 
 class ErasedTexts:
-    """The facts of one day without texts, by marker. Turns must come in the order of their ids.
+    """Collects the facts without texts in turns of one day, and compares them with the markers of erasures.
 
     Args:
-        day: on which the turns began.
+        day: the day on which the turns began.
     """
 
     def __init__(self, day: date) -> None:
@@ -25,7 +25,7 @@ class ErasedTexts:
         self._first: dict[str, tuple[TurnId, int]] = {}
 
     def take(self, turn_id: TurnId, facts: Sequence[Stored]) -> None:
-        """Add the next turn."""
+        """Add the next turn. Turns must be added in the order of their ids, in which a marker's root is computed."""
         for place, fact in enumerate(facts, 1):
             if fact.texts is None:
                 # Texts that are missing without the id of a marker were not removed by an erasure.
@@ -35,10 +35,10 @@ class ErasedTexts:
                 self._first.setdefault(under, (turn_id, place))
 
     def findings(self, markers: Mapping[str, TextsErased]) -> Iterator[Finding]:
-        """Yield the problems.
+        """Yield a problem for missing texts without a marker, and for each marker that does not fit its facts.
 
         Args:
-            markers: of this day, by id; those with a valid signature.
+            markers: the markers of this day with a valid signature, by id.
         """
         for under, (number, _) in self._under.items():
             if under not in markers:
@@ -49,7 +49,7 @@ class ErasedTexts:
                 yield Finding(FindingKind.TEXTS_REMOVED, text, day=self._day, turn_id=turn_id, sequence=place)
         for marker_id, marker in markers.items():
             there, root = self._under.get(marker_id, (0, NOTHING))
-            # Number and root: the marker must not cover texts of other facts that were removed in place of its own.
+            # Number and root are compared, so that the marker cannot cover other facts in place of its own.
             if (there, root.hex()) != (marker.facts, marker.root):
                 what = f"{there} are there" if there != marker.facts else "others are there"
                 text = f"{_named(marker)} covers {marker.facts} facts, and {what}"
@@ -59,7 +59,7 @@ class ErasedTexts:
 def erasure_findings(
     markers: Iterable[TextsErased], judge: SignatureVerifier, claims: CheckpointClaims
 ) -> Iterator[Finding]:
-    """Yield the problems of the markers themselves; see `verify_lines.marker_findings`."""
+    """Yield a problem for each marker with an invalid signature, or without a line in the second place."""
     for marker in markers:
         judgement = erasure_judgement(marker, judge)
         if judgement is not Verification.FITS:

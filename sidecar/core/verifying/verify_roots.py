@@ -1,8 +1,7 @@
 """Verifies one running root: its facts, its recorded state, and its signatures.
 
-A running root is a hash over the facts that one sidecar appended to the turns of one day. It is signed and stored
-outside the database, so a
-change of rows would go unnoticed only with the key as well.
+A running root is a hash over the facts that one sidecar appended to the turns of one day. Signed roots are stored
+outside the database. An attacker who changes rows is therefore detected, unless the attacker also has the key.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,15 +13,15 @@ from sidecar.core.verifying.findings import Finding, FindingKind
 
 
 class RootWalk:
-    """Iterates over the facts that one instance appended to the turns of one day, in order.
+    """Verifies one running root: the caller passes its facts to `take`, in order, and then calls `end`.
 
     Args:
-        key: instance and day.
-        state: the recorded state of the root; None if there is none.
-        claims: roots in signed checkpoints, by number of facts.
+        key: instance and day of the root.
+        state: the recorded state of the root; None: there is none.
+        claims: the root in each signed checkpoint, by the number of facts that it covers.
 
     Attributes:
-        number: of facts so far.
+        number: the number of facts so far.
     """
 
     def __init__(self, key: RootKey, state: RootState | None, claims: Mapping[int, str]) -> None:
@@ -35,7 +34,7 @@ class RootWalk:
         self.number = 0
 
     def take(self, link: bytes) -> Iterator[Finding]:
-        """Yield the problems after the next fact."""
+        """Add the next fact, by its link, and yield the problems that it shows."""
         self.number += 1
         self._root = rooted(self._root, link)
         # Every root after a wrong fact is wrong, so only the first contradiction is reported.
@@ -53,9 +52,9 @@ class RootWalk:
             self._fits_up_to = self.number
 
     def end(self) -> Iterator[Finding]:
-        """Yield what is missing at the end."""
-        # The second place first: an attacker who cut the record could change the root in the database, but not the
-        # signed line.
+        """Yield the problem if facts are missing at the end."""
+        # Compared with the checkpoints first: an attacker who removed facts could change the root in the database, but
+        # not the signed lines.
         signed = max((number for number in self._claims if number > self.number), default=None)
         stands = None if self._state is None else self._state.number
         if signed is not None:
@@ -65,11 +64,11 @@ class RootWalk:
 
     @property
     def is_ahead(self) -> bool:
-        """Return whether there are facts that the root did not cover when it was read: appended since, or inserted."""
+        """Whether there are facts that the root did not cover when it was read: appended since, or inserted."""
         return self.number > (0 if self._state is None else self._state.number)
 
     def against(self, state: RootState | None) -> Iterator[Finding]:
-        """Yield the problem if the root, read again, does not cover all facts that were found."""
+        """Yield the problem if the root, which was read again, does not cover all facts that were found."""
         stands = 0 if state is None else state.number
         if stands < self.number:
             text = f"{self.number} facts {self._of_root} are there, and the running root covers {stands}"

@@ -29,6 +29,7 @@ class BoundedSink:
     def __init__(self, name: str, sink: AuditSink) -> None:
         self._name = name
         self._sink = sink
+        # The last batch that was abandoned; it may still run.
         self._left: asyncio.Task[None] | None = None
 
     async def take(self, entries: Sequence[AuditEntry]) -> None:

@@ -24,6 +24,7 @@ from sidecar.observability.otlp.readings import Distribution, MetricsSnapshot, N
 
 def metrics_data(reading: MetricsSnapshot, resource: Resource, scope: InstrumentationScope) -> MetricsData:
     """Return the snapshot as OpenTelemetry data. Counts are cumulative since the process began."""
+    # Without a schema (the two empty texts): the names of most metrics are the sidecar's own.
     # A metric without a series is left out: OpenTelemetry has no form for it.
     made = [_metric(each, reading) for each in reading.metrics if each.series]
     return MetricsData([ResourceMetrics(resource, [ScopeMetrics(scope, made, "")], "")])
@@ -41,6 +42,7 @@ def _attributes(labels: Sequence[str], key: Sequence[str]) -> dict[str, str]:
 
 
 def _numbers(metric: Number, reading: MetricsSnapshot) -> Any:
+    """Convert a counter or a gauge."""
     points = [
         NumberDataPoint(_attributes(metric.labels, key), reading.begun, reading.taken, value)
         for key, value in metric.series

@@ -38,7 +38,7 @@ class MetricsPump:
 
 
 class Number(Struct, frozen=True):
-    """A counter (if `rises`) or a gauge."""
+    """A counter (if `rises`) or a gauge, with the value of each of its series."""
 
     name: str
     help: str
@@ -71,6 +71,7 @@ def reading_of(metrics: Metrics, begun: int) -> MetricsSnapshot:
 
 
 def _read(metric: Counter | Histogram | Gauge) -> Number | Distribution:
+    """Return a copy of one metric."""
     if isinstance(metric, Histogram):
         # Copied: the loop keeps counting while another thread sends.
         series = [(key, tuple(each.counts), each.total) for key, each in metric.series.items()]

@@ -18,6 +18,7 @@ from sidecar.policy.memory import EpisodeMemory, UserEraser
 
 Result = TypeVar("Result")
 MEMORY: Final = "episode memory"
+"""The name under which abandoned calls of the memory are counted."""
 SECONDS_TO_ERASE: Final = 600.0
 """Longer than other calls: the database file is rewritten, so that it contains no deleted data."""
 
@@ -87,6 +88,18 @@ class BoundedMemory:
         fits: Callable[[object], bool],
         limit: float | None = None,
     ) -> Result:
+        """Return the answer of the memory to one call.
+
+        Args:
+            what: name of the call, for reports.
+            ask: makes the call.
+            fits: returns whether the answer has the right type.
+            limit: seconds for the call; None: the limit of all calls.
+
+        Raises:
+            MemoryUnavailable: it raised, took too long, or returned a wrong type.
+            InlineComponent, SummaryOutdated: the memory refused.
+        """
         seconds = limit or self._limit
         try:
             if self._calls is None:

@@ -36,7 +36,7 @@ class EpisodeView(StrEnum):
 
 
 class ReadEpisodeRequest(msgspec.Struct, frozen=True):
-    """Ask for an episode. `max_turns` 0: as many as the operator allows."""
+    """Ask for an episode; `max_turns` is the most turns, 0: as many as the operator allows."""
 
     episode: EpisodeKey
     view: EpisodeView = EpisodeView.NARRATION
@@ -141,5 +141,5 @@ def _without_payloads(turn: TurnHistory) -> TurnHistory:
 
 
 def _weight_of(item: TurnHistory | OwnTurn) -> int:
-    """Return the approximate size of an item in a message."""
+    """Return the approximate size of an item in a message, in bytes."""
     return len(msgspec.json.encode(item))

@@ -120,6 +120,7 @@ def _narration_of(child_id: ChildId, records: Iterable[Record]) -> str:
 
 
 def _state(turn_id: TurnId, found: TurnFacts) -> TurnState:
+    """Return what the facts of a turn say. Raises `StoreUnavailable` if this sidecar cannot read one of them."""
     try:
         return state_of(turn_id, found.facts)
     except UnreadableFact as why:

@@ -60,6 +60,7 @@ class ExportReplay:
 MOST_ROWS = 200
 """The most rows of a list, whatever the caller requests."""
 SOON = timedelta(seconds=5)
+"""The time to retry if there are too many watchers."""
 
 
 class TurnPage(msgspec.Struct, frozen=True):
@@ -84,7 +85,12 @@ class EpisodePage(msgspec.Struct, frozen=True):
 
 
 class EventBatch(msgspec.Struct, frozen=True):
-    """Some events of a turn. `children` are the children that no earlier batch has described."""
+    """Some events of a turn.
+
+    Attributes:
+        children: the children of these events that no earlier batch has described.
+        ended: the turn has ended, and this is the last batch.
+    """
 
     children: tuple[ChildOpened, ...] = ()
     events: tuple[ChildEvent, ...] = ()
@@ -160,6 +166,8 @@ class ReadRecord:
 
     @contextmanager
     def _place(self, turn_id: TurnId) -> Iterator[asyncio.Event]:
+        """Watch a turn, if there is a place for another watcher. Raises `AdmissionRefused`."""
+        # Each watcher reads the whole turn at each poll, so their number limits the load on the store.
         if self._hints.watching >= self._rules.watchers:
             raise AdmissionRefused(
                 f"{self._rules.watchers} watch turns already; come back later",
@@ -179,7 +187,12 @@ class ReadRecord:
 
 
 class _Place(msgspec.Struct):
-    """The position of one event among those of other children: in order per child, even if the clock went back."""
+    """One event with what decides its position among the events of all children.
+
+    Attributes:
+        time: of the event, or of an earlier event of the child if that is later.
+        step_idx: of the child; decides between equal times.
+    """
 
     time: datetime
     step_idx: int
@@ -214,6 +227,7 @@ class _Watched:
         return EventBatch(tuple(children), tuple(events), ended=turn.ended is not None), False
 
     def _unseen(self, turn: StoredTurn) -> list[_Place]:
+        """Return the events that the watcher has not received, in the order in which they are sent."""
         found: list[_Place] = []
         for child in in_order(turn.children):
             seen, latest = self._after.get(child.opened.child_id, 0), child.opened.opened_at
@@ -226,4 +240,5 @@ class _Watched:
 
 
 def _weight(event: ChildEvent) -> int:
+    """Return the estimated size of an event in a message, in bytes."""
     return ROW_BYTES + len(event.summary.encode()) + len(event.details_json.encode())

@@ -20,6 +20,7 @@ from sidecar.operations.record.checkpoint_ports import CheckpointSigner, Checkpo
 from sidecar.operations.record.ports import RecordArchive
 
 DAY: Final = timedelta(days=1)
+"""The pause between two rounds."""
 LEAST_AUDIT: Final = timedelta(days=90)
 """The record of delegations is kept for at least this time, whatever the settings say."""
 RETENTION_FAILED: Final = "retention_failed"

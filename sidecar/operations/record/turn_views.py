@@ -42,6 +42,7 @@ def row_of(turn: StoredTurn) -> TurnRow:
     """Return the line of a turn in a list. Raises `UnknownTurn` if its begin is not recorded."""
     first = min((each.opened for each in turn.dispatches), key=lambda opened: opened.opened_at, default=None)
     ended = turn.ended
+    # A turn is recorded from its first dispatch on; one without a dispatch has only its end.
     if first is not None:
         episode_id, principal, began_at = first.episode_id, first.principal, first.opened_at
     elif ended is not None:
@@ -128,7 +129,7 @@ def _score(score: ScoreRecorded, room: "_Room") -> ScoreRecorded:
 
 
 class _Room:
-    """The remaining size of an answer."""
+    """The remaining size of an answer, in bytes."""
 
     def __init__(self, most_bytes: int) -> None:
         self._left = most_bytes
@@ -162,12 +163,14 @@ class _Room:
 
 
 def _with_events(child: StoredChild, room: _Room) -> StoredChild:
+    """Return a child with the events that fit."""
     room.row()
     kept = [event for event in child.events if room.event_fits(event)]
     return msgspec.structs.replace(child, events=tuple(kept))
 
 
 def _with_details(child: StoredChild, room: _Room) -> StoredChild:
+    """Return a child with those of its long texts that fit: its contract, and the details of its events."""
     opened = child.opened
     if not room.text_fits(len(opened.context_json.encode())):
         opened = msgspec.structs.replace(opened, context_json="")
@@ -201,5 +204,6 @@ def _state(turn: StoredTurn) -> TurnState:
 
 
 def _failed(child: StoredChild) -> bool:
+    # A child has no final status before it is closed, whatever its outcome is: the parent decides.
     last = child.events[-1] if child.events else None
     return last is not None and last.name == CLOSED and last.details().get("final_status") == FAILED_STATUS

@@ -73,6 +73,7 @@ def _killed(slots: Mapping[Slot, SlotRollout], asked: Kill, held: LocalStop) -> 
     by_digest = [held.digest, *filter(None, [asked.digest])]
     exact = (msgspec.structs.replace(asked, slot=held.slot, digest=each) for each in by_digest)
     found = next(filter(None, (match_in(slots, each) for each in exact)), None)
+    # Content first, id second: between the local kill and this look-up, the id may have got another content.
     here = msgspec.structs.replace(asked, slot=held.slot)
     found = found or (_as_revised(slots, here) if held.slot in slots else None)
     found = found or match_in(slots, msgspec.structs.replace(asked, digest=""))

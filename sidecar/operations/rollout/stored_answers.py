@@ -21,6 +21,7 @@ from sidecar.operations.rollout.store.ports import StoredAnswer
 from sidecar.operations.rollout.store.store_rules import refuse_other_request
 
 DONE: Final = "done"
+"""The kind of an answer to a step that was taken. Other kinds are the reasons of refusals."""
 MARK_DIGITS: Final = 8
 """Length of `requester_mark`."""
 
@@ -49,6 +50,7 @@ def actor_of(asked: StepRequest, actor: str, at: datetime, audit_context: AuditC
 
 def requester_of(asked: StepRequest, actor: str) -> str:
     """Return the identity of the requester: subject and key, because subjects are unique only within one key."""
+    # A separator that neither part can contain, so that two different pairs never give the same text.
     return f"{actor}\x1f{asked.actor_key}"
 
 

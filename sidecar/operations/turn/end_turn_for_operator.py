@@ -29,7 +29,12 @@ class EndTurnReporter(Protocol):
 
 
 class EndedTurn(Struct, frozen=True):
-    """The end of a turn. `before`: an earlier request ended it."""
+    """The end of a turn.
+
+    Attributes:
+        before: an earlier request had ended the turn.
+        children: the number of its children.
+    """
 
     before: bool
     close_reason: str
@@ -77,6 +82,7 @@ class EndTurnForOperator:
         return EndedTurn(before, closed.routing.close_reason, len(closed.children))
 
     async def _stored(self, turn_id: TurnId) -> StoredTurn:
+        """Return the recorded turn. Raises `UnknownTurn`, `StoreUnavailable`."""
         stored = await read_within(self._deps.store.turn(turn_id), self._timeout)
         if isinstance(stored, StoreUnavailable):
             raise stored
@@ -88,6 +94,7 @@ class EndTurnForOperator:
         return stored
 
     async def _restored(self, stored: StoredTurn) -> Turn:
+        """Return a recorded open turn as a turn in memory. Raises `TurnEnded`, `StoreUnavailable`."""
         # A recorded turn has at least one dispatch. Signing the recorded claims again gives the token of the bind, so
         # the same path as for a client's request restores the turn.
         claims = from_json(stored.dispatches[0].opened.claims_json, SurfaceClaims)

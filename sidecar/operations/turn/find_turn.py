@@ -15,6 +15,7 @@ from sidecar.operations.turn.state.open_turns import Turn, Turns
 from sidecar.operations.turn.state.turn import Origin
 
 FetchCard = Callable[[Digest], Awaitable[Card | None]]
+"""Returns a card from memory or from the store; None: it is not stored. Raises `StoreUnavailable`."""
 
 
 class FindTurn:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 from itertools import count
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sidecar.adapters.record_memory import JournalContents, MemoryJournal
-from sidecar.adapters.record_postgresql import PostgresJournal, open_postgres_journal
+from sidecar.adapters.record_postgresql import JournalOptions, PostgresJournal, open_postgres_journal
 from sidecar.core.executing.records import DispatchOpened, Record
 from sidecar.core.identifiers import EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import TurnAppend
@@ -138,7 +139,9 @@ class TwoJournals:
 def test_postgresql_keeps_what_the_reference_does(dsn: str) -> None:
     """Two instances append to three turns, in batches, decided on what is there or on less."""
     with asyncio.Runner() as runner:
-        opened = [runner.run(open_postgres_journal(dsn, InstanceId(name))) for name in ("one", "other")]
+        # Nothing renews the leases, and the memory's instances live for ever: these must live as long as the test.
+        options = JournalOptions(lease=timedelta(hours=1))
+        opened = [runner.run(open_postgres_journal(dsn, InstanceId(name), options)) for name in ("one", "other")]
         both = TwoJournals(dsn, opened)
 
         @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -96,6 +96,7 @@ class Decommissioning(Struct, frozen=True):
             )
 
     async def _refuse_needed(self, asked: TakeDecommissionStep, rollout: SlotRollout, facts: DefinitionFacts) -> None:
+        """Refuse a step while the configuration still has what the step says was removed."""
         scope = await self.scope(rollout, facts)
         if scope is None:
             raise TransitionRefused(
@@ -113,6 +114,7 @@ class Decommissioning(Struct, frozen=True):
             )
 
     async def _card(self, digest: Digest) -> Card | None:
+        """Return a card from memory, or else from the store; None if there is none that can be read."""
         card = self.definitions.card_by_digest(digest)
         if card is not None:
             return card
@@ -126,6 +128,7 @@ class Decommissioning(Struct, frozen=True):
 def _laid_out(
     asked: DecommissionRequest, rollout: SlotRollout, facts: DefinitionFacts, by: Actor, window: timedelta
 ) -> Change:
+    """Return the change that a request makes by the rules alone. Raises `TransitionRefused`."""
     match asked:
         case BeginDecommission():
             return decommission.begin(rollout, facts.digest, window, by)

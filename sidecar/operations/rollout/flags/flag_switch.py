@@ -36,6 +36,8 @@ class FlagPlan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         change: its audit event; none if the flag already has the wanted state.
         kept: the stored flag; None: it belongs to an external backend, or was never created.
+        writer: switches the flag, if the store does not contain it.
+        on: the wanted state.
         told: the flag in the answer, once it is switched.
     """
 
@@ -133,6 +135,7 @@ class ManualFlagSwitch(msgspec.Struct, frozen=True, kw_only=True):
         """
         name = plan.told.name
         edit = plan.writer.edit_for(name, plan.on) if plan.change.events else ""
+        # A stored flag is switched later, in the transaction of the step (see `written`).
         if edit or plan.kept is not None or not plan.change.events:
             return (edit,) if edit else ()
         try:

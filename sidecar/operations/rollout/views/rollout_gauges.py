@@ -23,7 +23,7 @@ from sidecar.operations.rollout.views.snapshot import RolloutViews
 from sidecar.operations.turn.state.open_turns import Turn
 
 NEVER: Final = 1e9
-"""Seconds that represent a backend that was never reached."""
+"""The age in seconds of a backend that was never reached: larger than any limit of an alert."""
 
 
 class RolloutGauges(Struct, frozen=True, kw_only=True):
@@ -104,6 +104,7 @@ class RolloutGauges(Struct, frozen=True, kw_only=True):
                 yield facts.decommission
 
     def _shown(self) -> Iterator[tuple[SlotRollout, DefinitionFacts]]:
+        """Yield one definition for each id: its active digest, or else the newest one."""
         for rollout in self.views.current().slots.values():
             newest: dict[DefinitionId, Digest] = {}
             for facts in rollout.definitions.values():

@@ -21,7 +21,13 @@ FORM: Final = re.compile(r"gr1\.[A-Za-z0-9_-]{1,64}\.end")
 
 
 class LiveGrant(msgspec.Struct):
-    """The grant of a running attempt; `used`: the attempt has called the gateway."""
+    """The grant of a running attempt.
+
+    Attributes:
+        child: the child that the attempt executes.
+        term: the term of this process's lease in which the attempt began.
+        used: the attempt has called the gateway.
+    """
 
     child: Child
     term: int
