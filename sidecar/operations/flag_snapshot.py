@@ -43,7 +43,7 @@ class FlagTiming(Struct, frozen=True):
     def __post_init__(self) -> None:
         """Refuse settings under which flags would become stale between two successful fetches."""
         if min(self.fetch_deadline, self.refresh_interval, self.min_interval) <= timedelta(0):
-            raise ValueError("fetch_deadline, refresh_interval and quiet_time must be longer than zero")
+            raise ValueError("fetch_deadline, refresh_interval and min_interval must be longer than zero")
         if self.max_staleness <= self.fetch_deadline + self.refresh_interval:
             raise ValueError("max_staleness must be longer than fetch_deadline and refresh_interval together")
 

@@ -152,7 +152,7 @@ class CallAdmission(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Omit the secret."""
-        return f"Entrance({self.callers})"
+        return f"{type(self).__name__}({self.callers})"
 
 
 def admit(method: str, metadata: Metadata, entrance: CallAdmission) -> str:

@@ -114,8 +114,8 @@ async def test_what_is_overdue_is_named_down_to_the_file(tmp_path: Path) -> None
         ": the entry of shop\n",
         ": concierge names it in `sub_agents`\n",
         f"  {MODULES}/shop.py: a Python module of it\n",
-        "  prompts/components/shop/persona-shop.yaml: the prompt block persona-shop, which nobody else uses\n",
-        "  agent_config.yaml: the tool search_offers, which nobody else uses\n",
+        "  prompts/components/shop/persona-shop.yaml: the prompt block persona-shop, which no other definition uses\n",
+        "  agent_config.yaml: the tool search_offers, which no other definition uses\n",
     ):
         assert line in out
     assert (said["exit_code"], said["overdue"][0]["left_in_checkout"][0]["step"]) == (1, "entry")

@@ -91,7 +91,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
 
     Args:
         client: the sidecar beside this process.
-        summary_model: writes `prior_context`; None: nobody does.
+        summary_model: writes `prior_context`; None: there is no summary.
         tools: the orchestrator's own; the model sees those that the surface names.
         rules: everything else.
     """

@@ -68,8 +68,8 @@ class Answer:
         return [part for outcome in outcomes for part in outcome.components]
 
 
-def _nobody(event: TurnEvent) -> None:
-    """Tell nobody."""
+def _ignore(event: TurnEvent) -> None:
+    """Do nothing."""
 
 
 class Orchestrator:
@@ -113,7 +113,7 @@ class Orchestrator:
     async def turn(self, request: TurnRequest) -> AsyncIterator[ActiveTurn]:
         """Give the context for one run of `graph`; the turn is ended when the block is left, unless it was interrupted.
 
-        If the conversation has become too long, its summary is written afterwards, which nobody waits for.
+        If the conversation has become too long, its summary is written afterwards, in the background.
         """
         async with active_turn(request, self._rules) as active:
             yield active
@@ -128,7 +128,7 @@ class Orchestrator:
         request: TurnRequest,
         messages: Sequence[AnyMessage] | Command[Any] | None,
         *,
-        listener: Callable[[TurnEvent], None] = _nobody,
+        listener: Callable[[TurnEvent], None] = _ignore,
         config: RunnableConfig | None = None,
     ) -> Answer:
         """Carry out one turn, or go on with one, until its end or the next interrupt.
@@ -167,7 +167,7 @@ class Orchestrator:
         return _answer_of(active, state["messages"], stopped.interrupts if stopped else ())
 
     async def stop(self, request: TurnRequest, config: RunnableConfig) -> None:
-        """End the turn that waits in a thread, since nobody will go on with it; its sub-agents are stopped.
+        """End the turn that waits in a thread, because it will not continue. Its sub-agents are stopped.
 
         A new message in the thread does the same.
 

@@ -29,8 +29,8 @@ COMPACTION_PROMPT: Final = (
 )
 
 
-def _nobody(call: ExtraCall) -> None:
-    """Tell nobody."""
+def _ignore_call(call: ExtraCall) -> None:
+    """Do nothing."""
 
 
 @unique
@@ -39,13 +39,13 @@ class Compacted(StrEnum):
 
     WRITTEN = "written"
     OUTRUN = "outrun"
-    """Somebody else wrote a summary meanwhile; theirs stands."""
+    """Another process wrote a summary meanwhile, and that one stays."""
     FAILED = "failed"
     """The model or the memory failed; the next turn says again that it is due."""
 
 
-def _nobody_either(outcome: Compacted) -> None:
-    """Tell nobody."""
+def _ignore_compaction(outcome: Compacted) -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class CompactionRules:
     prompt: str = COMPACTION_PROMPT
     timeout: timedelta = timedelta(seconds=60)
     read_timeout: timedelta = timedelta(milliseconds=300)
-    on_compaction: Callable[[Compacted], None] = _nobody_either
+    on_compaction: Callable[[Compacted], None] = _ignore_compaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class OrchestratorRules:
     judge: BaseChatModel | None = None
     judge_timeout: timedelta = timedelta(seconds=10)
     prices: Mapping[str, Price] = field(default_factory=lambda: MappingProxyType({}))
-    on_extra_call: Callable[[ExtraCall], None] = _nobody
+    on_extra_call: Callable[[ExtraCall], None] = _ignore_call
     on_model_call: Callable[[ModelCall], None] | None = None
     interrupt_on_questions: bool = False
     unbound_prompt: str = UNBOUND_PROMPT

@@ -203,7 +203,7 @@ class Binding:
         turn_id: the turn.
         surface: what may be called; frozen for the turn.
         surface_token: the same, signed; opaque.
-        expires_at: when the turn ends if nobody ends it before.
+        expires_at: when the turn ends if it is not ended before.
         state: whether this request bound the turn or repeated an earlier one.
     """
 

@@ -1,8 +1,8 @@
 """`two-persons`: a step is taken once different authenticated subjects have asked for exactly that step.
 
-The first one's request is denied and kept; the second one's, a request of their own, passes. Whoever asks twice is
-still one, and so is whoever asks as two subjects with one key: the holder of a key may have written both. An issuer
-vouches for each of its subjects. What was asked for longer ago than `approvals_last` counts no more.
+The first subject's request is denied and kept. A second subject's request for the same step passes. A subject that asks
+twice counts once. Two subjects with one key also count once, because the holder of the key may have written both; an
+OIDC issuer vouches for each of its subjects. A request older than `approvals_last` no longer counts.
 """
 
 from collections.abc import Mapping, Sequence

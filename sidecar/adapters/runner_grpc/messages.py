@@ -148,7 +148,7 @@ def asked_of(message: runner_pb2.QuestionAsked) -> Asked:
     """
     known = message.answerer == question_pb2.ANSWERER_UNSPECIFIED or message.answerer in ANSWERERS
     if message.kind not in KINDS or not known:
-        raise RunnerError("the host asks back without a known kind of question, or of nobody that is known")
+        raise RunnerError("the host asks back with an unknown kind of question, or with an unknown addressee")
     seconds = message.expires_in.seconds + message.expires_in.nanos / 1e9
     return Asked(
         kind=KINDS[message.kind],

@@ -31,7 +31,7 @@ class AttemptFailed(Exception):
     """The function did not come to its end.
 
     Args:
-        error: what the sidecar is told.
+        error: sent to the sidecar.
     """
 
     def __init__(self, error: SubagentsError) -> None:
@@ -154,7 +154,7 @@ def _answer_of(
 
 
 def _log(run: Run, told: str, error: BaseException) -> None:
-    """Write one line: what, where and, here only, the exception's text; its traceback if somebody debugs."""
+    """Write one line: what, where and, here only, the exception's text; its traceback at level DEBUG."""
     text = "" if isinstance(error, InvalidReturnValue) else " ".join(str(error).split())[:LONGEST_TEXT]
     words = f"{told}: {text}" if text else told
     LOG.error("sub-agent %s failed in attempt %s: %s", run.sub_agent_id, run.attempt_id, words)
@@ -167,5 +167,5 @@ async def reject_run(context: RunContext, error: SubagentsError, reason: str | N
 
 
 def reason_of(failed: AttemptFailed) -> str | None:
-    """Return the reason the sidecar is told: that of the sub-agent's failure, unless time was up."""
+    """Return the reason for the sidecar: that of the sub-agent's failure, unless time was up."""
     return None if isinstance(failed.error, DeadlineExceeded) else CallFailure.RUNNER_FAILED

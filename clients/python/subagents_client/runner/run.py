@@ -200,7 +200,8 @@ class Run:
             DelegationRefused: `metadata["reason"]` says why: `off`, `depth`, `cycle`, `not_bound`, `busy`, `budget`.
             InvalidRequest: the arguments do not fit.
             GrantSpent: the attempt is over.
-            DependencyUnavailable: the record or the gateway cannot be reached; nobody was asked, or nobody can say.
+            DependencyUnavailable: the record or the gateway cannot be reached. The sub-agent was not called, or it is
+                not known whether it was.
 
         Source: SX-14 .. SX-17.
         """

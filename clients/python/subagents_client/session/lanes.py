@@ -12,7 +12,7 @@ FEATURE: Final = "session"
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 30.0
 LEAVING_SECONDS: Final = 0.5
-"""For telling the sidecar that nobody waits any more."""
+"""Seconds to tell the sidecar that the caller has stopped waiting."""
 OPENING_SECONDS: Final = 5.0
 """A lane that has not said hello by then is given up."""
 

@@ -24,7 +24,7 @@ class LaneClient(Protocol):
         """Results of that many bytes were taken, and there is room for as many again."""
 
     def abandon(self, correlation_id: int) -> None:
-        """Tell the sidecar that nobody waits for the operation any more."""
+        """Tell the sidecar that the caller has stopped waiting for the operation."""
 
 
 class LaneOperation:
@@ -69,7 +69,7 @@ class LaneOperation:
         return await self.read()
 
     def cancel(self) -> None:
-        """Stop waiting: what is unread is thrown away, and the sidecar is told, unless the operation has ended."""
+        """Stop waiting: drop what is unread, and tell the sidecar, unless the operation has ended."""
         for _, size in self._results:
             self._lane.consumed(0, size)
         self._results.clear()

@@ -60,7 +60,7 @@ def _blocks(checkout: Checkout) -> Iterator[Leftover]:
         yield from _entry(checkout)
     for name, path in checkout.own_blocks.items():
         yield Leftover(
-            CleanupStep.BLOCKS, checkout.config_path(path), f"the prompt block {name}, which nobody else uses"
+            CleanupStep.BLOCKS, checkout.config_path(path), f"the prompt block {name}, which no other definition uses"
         )
 
 
@@ -68,7 +68,7 @@ def _evals_and_tools(checkout: Checkout) -> Iterator[Leftover]:
     step, request = CleanupStep.EVALS_AND_TOOLS, checkout.request
     if request.tools_fate is Choice.REMOVE:
         for name in checkout.own_tools:
-            yield Leftover(step, checkout.config_path(CONFIG_FILE), f"the tool {name}, which nobody else uses")
+            yield Leftover(step, checkout.config_path(CONFIG_FILE), f"the tool {name}, which no other definition uses")
     if request.evals is Choice.REMOVE:
         for way in checkout.evaluations:
             yield Leftover(step, checkout.manifest, f"evaluations of it at {'.'.join(map(str, way))}")
