@@ -70,8 +70,7 @@ class _Collector(Collector):
         for metric in self._metrics:
             if isinstance(metric, Counter):
                 counter = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
-                # A copy, because the page is written in the loop that counts; sorted, so that two pages can be compared
-                # line by line.
+                # Sorted, so that two pages can be compared line by line.
                 for key, count in sorted(metric.series.items()):
                     counter.add_metric(key, count)
                 yield counter
@@ -79,8 +78,8 @@ class _Collector(Collector):
                 histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
                 for key, buckets in sorted(metric.series.items()):
                     ends = [*map(str, metric.bounds), "+Inf"]
-                    # Prometheus wants cumulative buckets; the counters are kept per bucket, which costs one addition
-                    # for each value.
+                    # Prometheus wants cumulative buckets. They are kept per bucket, so that a value costs only one
+                    # addition.
                     rising = list(zip(ends, map(float, accumulate(buckets.counts)), strict=True))
                     histogram.add_metric(key, rising, buckets.total)
                 yield histogram

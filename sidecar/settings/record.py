@@ -30,7 +30,8 @@ class PostgresRecordSettings(Section):
         description="File with the address, `postgresql://user:password@host/database`, readable by its owner only.",
     )
     dsn: Secret | None = setting(
-        None, description="The address itself, for the variable SIDECAR__RECORD__POSTGRESQL__DSN. It is never logged."
+        None,
+        description="The address itself. Give it by the variable SIDECAR__RECORD__POSTGRESQL__DSN, not in the file.",
     )
     connect_timeout: Duration = setting(timedelta(seconds=2), gt=NOTHING, description="Maximum wait for a connection.")
     statement_timeout: Duration = setting(
@@ -66,4 +67,4 @@ class RecordSettings(Section):
         # With both, an operator could not be sure which database gets the record. With none, there is no address.
         configured = self.postgresql
         if self.database == "postgresql" and (configured.dsn is None) == (configured.dsn_file is None):
-            raise ValueError("give `postgresql.dsn_file`, or `postgresql.dsn` by its variable; one of them")
+            raise ValueError("give exactly one: `postgresql.dsn_file`, or `postgresql.dsn` by the environment variable")

@@ -41,7 +41,7 @@ class CheckpointFile:
     Args:
         path: the file. If absent, it is created with mode 0644, and its folder with mode 0700.
         signer: signs every line. Its key may be replaced while the sidecar runs.
-        report: receives the kind and the text of a problem, once for each unreadable line.
+        report: receives the kind and the text of a problem. Each unreadable line is reported once.
     """
 
     def __init__(self, path: Path, signer: Signer, report: Callable[[str, str], None]) -> None:
@@ -80,13 +80,15 @@ class CheckpointFile:
     def _append(self, statements: Sequence[Statement], signer: Signer) -> str:
         with self._locked() as handle:
             lines, unfinished, damaged = _end_of(handle)
-            # Without a readable line there is no hash to link to. A new chain in the same file would hide the damage.
+            # Without a readable line there is no hash to link to. Behind older lines, which were not read here, a new
+            # chain would hide that lines are missing. A short file was read whole, and has no checkpoint at all.
             if not lines and os.fstat(handle).st_size > LOOKS_BACK:
                 raise CheckpointStoreUnavailable(
                     f"the end of {self._path} holds no checkpoint; move the file away to begin anew"
                 )
             sequence, previous = (lines[-1][0].sequence, line_hash(lines[-1][1])) if lines else (0, NO_LINE)
-            # A process was killed while it wrote a line. Its incomplete line stays, and the verification reports it.
+            # If the file ends within a line, a process was killed while it wrote. The incomplete line stays, and the
+            # verification reports it.
             written = b"\n" if unfinished else b""
             for statement in statements:
                 sequence += 1
@@ -154,7 +156,8 @@ def _end_of(handle: int) -> tuple[list[tuple[CheckpointLine, bytes]], bool, list
         line = line_from(row)
         if line is not None:
             lines.append((line, row))
-        # The last row without an end of line may still be written by a process that was killed; it is not damage yet.
+        # A last row without an end of line is what a killed process left. The next append ends it, and from then on it
+        # is reported as damaged.
         elif row and begin + len(row) < size:
             damaged.append(begin)
         begin += len(row) + 1

@@ -1,4 +1,4 @@
-"""Advice on a valid configuration: what makes an orchestrator's model choose badly, or hides a change.
+"""Advice on a valid configuration: what makes an orchestrator's model choose badly.
 
 Advice never prevents loading; `sidecar validate` prints it, and `--strict` fails on it. The rules check words, not
 meaning; only evaluations show the quality of a description.

@@ -121,9 +121,9 @@ class PromptBlock(Struct, frozen=True):
 
     Attributes:
         id: the name that `prompt_blocks` lists.
-        category: `capabilities` need `<can_do>…</can_do>`, then `<cannot_do>…</cannot_do>`; no other type may contain
-            these tags.
-        instructions: the text of the prompt, unchanged except for the placeholder.
+        category: a block of the category `capabilities` must contain `<can_do>…</can_do>`, then
+            `<cannot_do>…</cannot_do>`. Blocks of other categories must not contain these tags.
+        instructions: the text of the prompt, unchanged except for the placeholder of the fan-out cap.
         feature_gated: a flag beginning with `ai_assistant_`; the block is part of the prompt only if this flag is on.
             None: it always is.
         owner: the team that may change the block.
