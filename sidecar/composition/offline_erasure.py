@@ -1,4 +1,4 @@
-"""Erases the content of one user from a SQLite record that no sidecar has open (`sidecar subagent erase --offline`)."""
+"""Erases the content of one user from a SQLite record that no sidecar has open (`sidecar erase --offline`)."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ from sidecar.operations.record.projector import Projector, ProjectorTiming
 from sidecar.settings import Settings, SettingsProblem
 
 ERASING: Final = InstanceId("sidecar-erase")
-"""The name of the command in the signed checkpoints. It appends no fact, so it is not recorded as a sidecar."""
+"""The name of the command in the signed checkpoints. It appends no fact, so no list of sidecars has the name."""
 
 
 def erase_offline(settings: Settings, options: EraseOptions, *, preview: bool) -> ErasureReport:
@@ -62,7 +62,9 @@ def erase_offline(settings: Settings, options: EraseOptions, *, preview: bool) -
     except DatabaseProblem as problem:
         raise SettingsProblem([f"record.sqlite: {problem}"]) from None
     except CheckpointStoreUnavailable:
-        raise StoreUnavailable("the marker cannot be kept in the second place, so nothing more was erased") from None
+        raise StoreUnavailable(
+            "the marker of the erasure cannot be kept in the second place, so nothing more was erased"
+        ) from None
 
 
 async def _erase(settings: Settings, options: EraseOptions, *, preview: bool) -> ErasureReport:
@@ -114,7 +116,7 @@ def _signing(settings: Settings) -> tuple[Path, Signer]:
 
 
 class _NoConversations:
-    """Replaces a memory that loses its conversations when the process ends."""
+    """Used if the episode memory keeps its conversations in the process only: this process has none of them."""
 
     async def erase(self, principal: Principal) -> int:
         """Return 0: there is nothing to remove."""

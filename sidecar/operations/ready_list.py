@@ -1,7 +1,7 @@
-"""The list of ready steps for the calls of a dispatch. One drain takes all of them together.
+"""The list of ready steps for the calls of a dispatch. The loop `drain` takes all of them together.
 
-A step is one append and the work after it: start a child, record an outcome. Calls put their steps here, and the
-drain (`turn/child/drain`) appends the facts of all steps at once, so a fan-out of 64 calls costs a few appends and
+A step is one append and the work after it: start a child, record an outcome. Calls put their steps here, and
+`turn/child/drain` appends the facts of all steps at once, so a fan-out of 64 calls costs a few appends and
 not 64.
 """
 
@@ -24,7 +24,7 @@ Continuation: TypeAlias = Callable[[Refusal, datetime], None]
 
 
 class LaidOut(msgspec.Struct, frozen=True):
-    """The facts that must be recorded first, and the work that follows.
+    """A step that was taken: the facts that must be recorded first, and the work that follows.
 
     Attributes:
         opening: facts of work that is about to begin. Without confirmation the work does not begin, and the facts are
@@ -43,7 +43,7 @@ class Step(msgspec.Struct, frozen=True):
     """The next step of one call.
 
     Attributes:
-        lay_out: called once, when the step is taken, with the time. Does not wait.
+        lay_out: returns the facts and the work. Called once, when the step is taken, with the time. Does not wait.
     """
 
     call_id: CallId
@@ -55,7 +55,7 @@ class ReadyList:
 
     Attributes:
         attended: a consumer waits for the next steps, or is about to take them.
-        imminent: there are steps, and a consumer is about to take them.
+        imminent: as `attended`, but there are steps, and the consumer is already awake.
         closed: no more steps will be taken.
     """
 

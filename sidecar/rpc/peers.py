@@ -52,7 +52,7 @@ class Peer(Struct, frozen=True):
 
 @lru_cache(maxsize=1024)
 def end_of_certificate(pem: bytes) -> datetime:
-    """Return the time from which a certificate is no longer valid. gRPC gives only certificates that it has parsed."""
+    """Return the time from which a certificate is no longer valid. It cannot fail: gRPC has parsed it."""
     from cryptography.x509 import load_pem_x509_certificate  # noqa: PLC0415  a start without TLS does not load it
 
     return load_pem_x509_certificate(pem).not_valid_after_utc
@@ -79,8 +79,8 @@ class PeerTable:
             auth: what the TLS handshake has proven, as gRPC reports it.
 
         Raises:
-            CallerNotAllowed: the certificate has expired, or has no identity, none of the table, or those of several
-                peers.
+            CallerNotAllowed: the certificate has expired; it has no identity; the table has none of its identities;
+                they belong to several peers; or the peer may not call this listener.
         """
         # Checked here because a handshake that resumes a TLS session does not check the certificate's dates again.
         if any(self._now() >= end_of_certificate(each) for each in auth.get("x509_pem_cert", ())):
@@ -104,7 +104,7 @@ class PeerTable:
 
 
 class SocketOfGroup(Struct, frozen=True):
-    """The hosts at one agents socket: a `PeerAuthoriser`, and the `AdmittedPeer` that it admits.
+    """The hosts at one agents socket. One object implements both `PeerAuthoriser` and `AdmittedPeer`.
 
     gRPC for Python does not report the user id of a peer. The directory of the socket decides which users can connect.
     A grant is therefore valid only at the socket of the group to which its sub-agent belongs.

@@ -19,7 +19,10 @@ from sidecar.core.rollout.step import Actor, Change, event_about, facts_of, refu
 
 
 class Successor(msgspec.Struct, frozen=True):
-    """The definition that an operator named to serve instead of the recorded target; `digest` None: none."""
+    """The definition that an operator named to serve instead of the recorded target.
+
+    With `digest` None, the slot stays empty.
+    """
 
     digest: Digest | None = None
 
@@ -43,6 +46,7 @@ def roll_back(rollout: SlotRollout, digest: Digest, by: Actor, named: Successor 
         RevisionConflict: the slot does not have the named successor (any more).
     """
     facts = facts_of(rollout, digest)
+    # For its refusal only; `transition` below moves the definition.
     moved(facts.state, LifecycleState.ROLLBACK)
     target = successor_of(rollout, facts, named)
     instead = "" if named is None or named.digest == facts.target else f"instead of {_recorded(rollout, facts)}"
@@ -53,6 +57,7 @@ def roll_back(rollout: SlotRollout, digest: Digest, by: Actor, named: Successor 
     if target is not None:
         return with_events(change, event_about(rollout, target, RolloutEventKind.ACTIVATED, by, detail=instead))
     emptied = event_about(rollout, facts, RolloutEventKind.SLOT_EMPTIED, by, detail=instead)
+    # If no target was recorded, the transition implies an empty slot. The event records an operator's choice.
     return with_events(change, emptied) if instead else change
 
 

@@ -73,7 +73,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 class HistoricalFlags:
     """The flags as a rollout had switched them."""
 
-    # No flag was on for a share of users only: shares are not recorded.
+    # An assumption: shares of users are not recorded, so a flag that was on counts as on for all.
     narrowed = False
 
     def __init__(self, rollout: SlotRollout) -> None:
@@ -87,7 +87,7 @@ class HistoricalFlags:
         return FlagValue.ON if flag_name in self._on else FlagValue.OFF
 
     def share(self, flag_name: str, vertical: Vertical | None = None) -> int:
-        """Return the share of all users: flag shares are not recorded."""
+        """Return 100 % of the users, because the shares of flags are not recorded."""
         return WHOLE
 
 
@@ -133,13 +133,14 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
     async def _past(self, present: SlotRollout, at: datetime) -> tuple[SlotRollout, tuple[str, ...]]:
         """Return a slot's rollout at a time, from its audit, and what is unknown about it."""
         past = await past_of(self.store, present.slot)
-        # By the time of the event: the number of a row says when it was written, and a stop is dated with the time it
-        # took effect.
+        # Rows are selected by the time of the event and not by their number, which shows the order of writing: a kill
+        # may be written long after it took effect.
         bodies = [row.body for row in past.rows if row.body.at <= at]
         then = as_of(present, bodies, past.beginning)
         first = bodies[0] if bodies else None
         begun = isinstance(first, RolloutEvent) and first.what is RolloutEventKind.SEEN
-        # Without a removal, the audit is complete if it begins with the first sight of a definition.
+        # If retention has removed no rows (`known_from` is None), a complete audit begins with the event that a
+        # definition was first seen.
         whole = begun if past.known_from is None else at >= past.known_from
         lost = () if whole else (f"the audit of {present.slot} does not reach back to its beginning",)
         return then, (*lost, *AS_NOW)
