@@ -153,4 +153,6 @@ def test_the_job_of_the_schema_is_locked_down_and_has_the_settings_of_the_pod(se
     assert job["securityContext"] == pod()["securityContext"]
     assert volumes["settings"] in pod()["volumes"]
     assert volumes["secret"]["secret"]["secretName"] == "sidecar-schema-owner"
-    assert mounted["keys"] == str(settings.record.postgresql.dsn_file.parent)
+    address = settings.record.postgresql.dsn_file
+    assert address is not None
+    assert mounted["keys"] == str(address.parent)

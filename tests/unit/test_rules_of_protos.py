@@ -119,7 +119,7 @@ SIDECAR: Final[Mapping[str, Enforce]] = {
     "RecordScoreRequest": lambda message: scores.record_score(message, tuple(ScoreSource)),
     "CallToolRequest": run_now(TOOLS._call_tool),
     "ReadOwnTurnsRequest": run_now(TOOLS._read_own_turns),
-    "DelegateRequest": run_now(TOOLS._delegated),
+    "DelegateRequest": run_now(TOOLS._delegate_call),
     "ListPluginsRequest": page,
     "DrainRequest": run_now(ADMIN._drain),
     "ForceEndTurnRequest": run_now(ADMIN._end_turn),
