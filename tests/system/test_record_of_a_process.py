@@ -99,5 +99,5 @@ def test_postgresql_needs_one_address(folder: Path, more: str) -> None:
     said = f'[record]\ndatabase = "postgresql"\n[record.postgresql]\n{more}\n'
     with pytest.raises(SettingsProblem) as problem:
         read_settings(settings_file(folder, said), {})
-    assert "one of them" in str(problem.value)
+    assert "give exactly one" in str(problem.value)
     assert "secret" not in str(problem.value)
