@@ -1,5 +1,6 @@
 """Two verticals of one sidecar use one gate client, lifecycle policy and audit sink with different settings."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from tests.support.sidecar_process import place
 pytestmark = [pytest.mark.system, pytest.mark.seconds(90)]
 
 PROMOTE = reading_pb2.LIFECYCLE_STATE_PROMOTE
+SECONDS: Final = 20.0
 MORE: Final = """
 [plugins]
 enabled = ["sidecar-gates-http", "sidecar-lifecycle-examples"]
@@ -77,6 +79,11 @@ async def _promoted(operator: OperatedProcess, name: str) -> None:
     await operator.step("Transition", name, target_state=PROMOTE)
 
 
+def _copies(folder: Path) -> list[str]:
+    """What each of the two sinks has written."""
+    return [(folder / f"{name}.jsonl").read_text() for name in ("first", "second")]
+
+
 async def test_each_vertical_has_its_own_gates_and_policies_and_both_sinks_get_every_event(folder: Path) -> None:
     """The gate service of `support` fails its gate, then passes it; one policy allows 1 point a step, the other 100."""
     rewards, support = ReferenceGates(), ReferenceGates()
@@ -96,7 +103,11 @@ async def test_each_vertical_has_its_own_gates_and_policies_and_both_sinks_get_e
             header = await operator.header("rewards")
             denied = await failure_of(operator.take("SetRamp", header, ramp_basis_points=1000))
             raised = await operator.step("SetRamp", "support", ramp_basis_points=1000)
-        copies = [(folder / f"{name}.jsonl").read_text() for name in ("first", "second")]
+            async with asyncio.timeout(SECONDS):
+                # A sink that is slower than the process's end would get the last events only after the next start.
+                while not all('"activated"' in text for text in _copies(folder)):
+                    await operator.header("support")
+        copies = _copies(folder)
 
     assert held.reason == "GATE_FAILED"
     assert "small-steps" in f"{denied.message} {denied.metadata}"
