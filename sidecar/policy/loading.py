@@ -26,9 +26,9 @@ class PluginState(StrEnum):
     """The state of a plugin in the inventory."""
 
     ACTIVE = "active"
-    """Loaded, and a setting or definition names it."""
+    """Loaded, and the settings select it."""
     AVAILABLE = "available"
-    """Loaded, but no setting or definition names it."""
+    """Loaded, but the settings do not select it; a definition or a tool may name it."""
     NOT_SELECTED = "not selected"
     """Installed, but not in `plugins.enabled`; it is never imported."""
     BROKEN = "broken"
@@ -135,7 +135,7 @@ class PluginHost(Struct, frozen=True):
         """Return a row for each descriptor, then for each plugin that failed, then for each that was not selected.
 
         Args:
-            chosen: kind and name of each plugin and instance that the settings and definitions use.
+            chosen: kind and name of each plugin and instance that the settings select.
         """
         # A plugin also counts as chosen if only an instance of it is: its code then runs.
         of_chosen = [(kind, one.plugin) for (kind, name), one in self.registered.items() if (kind, name) in chosen]

@@ -54,7 +54,7 @@ class HostLimits:
     Attributes:
         most_runs: attempts at a time; more are refused as `OVERLOADED`.
         most_cards: definitions kept.
-        longest_run: for an attempt whose caller set no limit.
+        longest_run: time limit of every attempt; a shorter limit of the caller applies instead.
         grace: how long running attempts may go on after a stop signal.
         allow_remote: serve, and call tool gateways, beyond this machine. Nothing is encrypted or authenticated then:
             only behind a mesh that does both.
