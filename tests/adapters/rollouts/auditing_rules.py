@@ -80,7 +80,7 @@ class AuditingRules:
             assert await bodies(one, AuditQuery()) == [event, a_transition()]
 
     async def test_the_first_who_notes_that_a_transition_took_effect_is_told_so(self, bench: RolloutBench) -> None:
-        """Its time stays, and a repetition tells it so again; an id that nobody knows is nobody's."""
+        """Its time stays, and a repetition tells it so again; an unknown id is returned to none."""
         async with bench:
             one, two = await bench.open("one"), await bench.open("two")
             ids = [a_transition().event_id, a_transition(target=ROLLED_BACK).event_id]
