@@ -80,10 +80,10 @@ DEFINITIONS_ON_RECORD: Final = "definitions.on_record"
 operator promotes them; `waiting` names them. Level: info, warning."""
 
 DEFINITION_UNFLAGGED: Final = "definitions.unflagged"
-"""One per new definition without a flag, with the commands that make it serve users. Level: warning."""
+"""A new definition has no flag; the event has the commands that make it serve users. Level: warning."""
 
 DEFINITION_CHANGED_MAJOR: Final = "definitions.major_change"
-"""One per definition with a [major change](lifecycle.md#changed-definitions): the promoted content (`serving`) still
+"""A definition has a [major change](lifecycle.md#changed-definitions): the promoted content (`serving`) still
 serves, the changed content (`loaded`) waits for a promotion. Level: warning."""
 
 DEFINITIONS_REFUSED: Final = "definitions.refused"
@@ -100,17 +100,17 @@ LOOP_DIED: Final = "sidecar.loop_died"
 """A background loop failed and is restarted. Level: error."""
 
 LOOP_HELD: Final = "sidecar.loop_held_up"
-"""The event loop has not answered for a quarter of a second; `plugin`, `frame` and `stack` name the call that blocks
-it. No turn makes progress until it returns. Level: error."""
+"""A call has blocked the event loop, and so every turn, for a quarter of a second; `plugin`, `frame` and `stack` name
+it. Level: error."""
 
 LOOP_RELEASED: Final = "sidecar.loop_released"
-"""The event loop runs again: `plugin`, `frame`, `seconds`. Level: warning."""
+"""That call returned after `seconds`; `plugin` and `frame` name it. Level: warning."""
 
 KEY_MADE: Final = "sidecar.key_made"
 """No signing key is configured, so the sidecar created one. Level: warning."""
 
 KEYS_CHANGED: Final = "sidecar.keys_changed"
-"""Key files have changed, and the keys in them are in use; `setting` names them. Level: info."""
+"""Changed key files are in use; `setting` names them. Level: info."""
 
 SPAN: Final = "sidecar.span"
 """A sampled [span](operations.md#traces-and-a-collector), if `telemetry.grpc_spans` is set and no collector is
