@@ -26,7 +26,7 @@ BLOCK: Final = re.compile(r"```(console|diff)\n(.*?)```", re.DOTALL)
 
 
 async def test_the_page_shows_what_the_commands_print(tmp_path: Path) -> None:
-    """From begin to the status after four steps, and what is overdue 91 days later."""
+    """From begin to a step that is not done yet, and what is overdue 91 days later."""
     page = PAGE.read_text()
     repository = a_repository(tmp_path / "config")
     catalogue = load_directory(repository.root).catalogue

@@ -24,7 +24,7 @@ GOLDEN: Final = Path(__file__).parent / "golden"
 
 @requirement("PF1-D-63")
 async def test_the_list_is_a_table_that_can_be_read_at_a_glance() -> None:
-    """A ramped one, one that a gate holds, one that was ramped down, one without flags, and a flag that fell."""
+    """A paused one, one that a gate holds, one that was ramped down, and one without flags."""
     names = ("shop", "rewards", "support")
     async with an_operated_sidecar(*map(gated, names), a_card("greeter"), unflagged_at_once=True) as bench:
         desk = Desk(bench)
@@ -35,7 +35,7 @@ async def test_the_list_is_a_table_that_can_be_read_at_a_glance() -> None:
         await bench.offers(INSIDE)
         bench.gates.say["pre_merge"] = Verdict.PENDING
         await desk.say(verbs.promote, wish("support"))
-        bench.flags.on["ai_assistant_subagent_shop"] = False
+        bench.flags.on["ai_assistant_subagent_shop_cohort"] = False
         code, out, _ = await desk.say(show_list)
 
     assert code == 0

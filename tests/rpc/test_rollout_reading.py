@@ -74,7 +74,7 @@ async def test_an_operator_learns_why_a_user_is_served_and_another_is_not() -> N
     assert found == [
         ("CHOSEN", "bucket 131 is inside the ramp of 5 %"),
         ("RAMP", "bucket 6576 is outside the ramp of 5 %"),
-        ("RAMP", "without a key no user is inside the ramp of 5 %"),
+        ("RAMP", "a user without an id is outside the ramp of 5 %"),
     ]
     assert [each[0] for each in (control, stale, off, killed)] == ["COHORT", "FLAG_STALE", "FLAG_OFF", "KILLED"]
 

@@ -192,7 +192,7 @@ def _kept_away(facts: DefinitionFacts, flags: FlagReader, bucket: int | None) ->
 def _words(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, kept_away: str) -> str:
     ramp = f"the ramp of {facts.ramp / 100:g} %"
     if verdict is CandidateVerdict.RAMP:
-        return f"bucket {bucket} is outside {ramp}" if bucket is not None else f"without a key no user is inside {ramp}"
+        return f"bucket {bucket} is outside {ramp}" if bucket is not None else f"a user without an id is outside {ramp}"
     if verdict is CandidateVerdict.CHOSEN:
         return f"bucket {bucket} is inside {ramp}"
     if verdict is CandidateVerdict.STATE and facts.state is LifecycleState.PROMOTE:
