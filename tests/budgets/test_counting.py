@@ -116,6 +116,8 @@ def test_places_are_summed_up() -> None:
 
 DOCUMENTED: Final[dict[str, Budget]] = {
     "Python calls, one child, no store": Budget("one", MEMORY, "calls"),
+    "modules entered": Budget("one", MEMORY, "modules"),
+    "changes of the module": Budget("one", MEMORY, "switches"),
     "Python calls, each further child, no store": Budget(FURTHER, MEMORY, "calls", CHILDREN),
     "bytes written, one child, durable": Budget("one, queued", SQLITE, "bytes", AT_ONCE),
     "bytes written, eight children, durable": Budget("eight, queued", SQLITE, "bytes", AT_ONCE),
