@@ -71,6 +71,7 @@ def settling(turn: StoredTurn, dispatch: StoredDispatch, now: datetime, me: Inst
             # A delegated child is no call of the request, so its failure needs a fact of its own.
             below += [child_id] if child.opened.parent_child_id is not None else []
     if below:
+        # In the order of the progress below, by which a reader assigns values to marks.
         told = Texts(values=tuple(value for child_id in below for value in values[child_id]))
         said.append((DelegationSettled(dispatch.opened.dispatch_id, tuple(failed[each] for each in below)), told))
     calls = [
@@ -95,15 +96,18 @@ def closing(turn: StoredTurn, now: datetime, me: InstanceId) -> Closing:
         lost = list(_lost_outcomes(dispatch, _children(turn, dispatch), now))
         outcomes += [(dispatch, each) for each in (*dispatch.outcomes, *lost)]
         if lost:
+            # Without progress: the fact that ends the turn has the last events of all children.
             calls = [settled_call(each, each.emission_index - dispatch.opened.first_step) for each in lost]
             said.append(settled_together(dispatch.opened.dispatch_id, calls))
     effects = recorded_effects(turn.children)
     # The children of all dispatches: the record refuses an end while any child is open.
     logs = [_closed(child, now, effects) for child in turn.children]
     progress = tuple(log.progress(now, values) for log in logs if log.waiting)
+    # There is a dispatch: only a dispatch or the end can be the first fact of a turn, and this turn has not ended.
     claims = from_json(turn.dispatches[0].opened.claims_json, SurfaceClaims)
     routing = _routing(turn, claims, outcomes, now)
     places = {each.opened.dispatch_id: _places(each) for each in turn.dispatches}
+    # No claims: the dispatches have recorded them.
     body = TurnEnded(None, PARENT_LOST, rest_of(routing, places, routing.binding_digest), progress)
     return Closing((*said, (body, Texts(values=tuple(values), end=EndTexts()))), routing)
 
@@ -129,6 +133,7 @@ def _closed(child: StoredChild, now: datetime, effects: Mapping[ChildId, Recorde
     if log.state is ExecutionState.RUNNING:
         _lose(log, now, effects)
     elif log.state is ExecutionState.WAITING_FOR_MERGE:
+        # No parent will accept the answer, and only an accepted or failed child can be closed.
         log.integration_failed(now, PARENT_LOST, SIDECAR)
     if log.state is not ExecutionState.CLOSED:
         log.closed(now, PARENT_LOST, SIDECAR)
@@ -140,6 +145,8 @@ def _lose(log: ChildLog, now: datetime, effects: Mapping[ChildId, RecordedEffect
 
 
 def _lost_because(effects: RecordedEffects) -> CallFailure:
+    # An effect without a recorded result may have happened. The parent must not repeat such a call as if nothing had
+    # been done.
     return CallFailure.EFFECT_UNKNOWN if effects.unknown else CallFailure.SIDECAR_LOST
 
 
@@ -197,6 +204,7 @@ def _routing(
         # Unknown: the process that measured it is dead.
         overhead=timedelta(0),
         principal_asserted_by="orchestrator",
+        # No parent accepted any result.
         gate_passed=False,
     )
 
@@ -214,6 +222,7 @@ def _routed(
         reason=outcome.reason,
         axis=outcome.axis,
         started_at=began.get(outcome.child_id),
+        # Also for recorded outcomes: `StoredDispatch` has no times of them.
         settled_at=now,
         attempts=outcome.attempts,
         # Unknown as well: reports are counted in memory only.
