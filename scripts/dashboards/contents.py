@@ -7,7 +7,7 @@ from scripts.dashboards.panels import Dashboard, Graph, Number
 from scripts.dashboards.queries import rate, series, share, total
 from scripts.dashboards.ramp import RAMP
 from sidecar.observability import call_names as calls
-from sidecar.observability import names, rollout_names
+from sidecar.observability import names
 
 WANTED: Final = 'outcome!~"dropped|refused"'
 SERVER_FAULTS: Final = (
@@ -129,7 +129,7 @@ CAPACITY: Final = Dashboard(
                 level("Memory of ended turns", calls.ENDED_BYTES, "instance", "bytes", "Their answers and requests."),
                 level(
                     "Age of flags",
-                    rollout_names.FLAGS_AGE,
+                    names.FLAGS_AGE,
                     "backend",
                     "s",
                     "Too old flags are off.",
@@ -188,15 +188,15 @@ RECORD: Final = Dashboard(
             [
                 level(
                     "Audit events not exported",
-                    rollout_names.AUDIT_WAITING,
+                    names.AUDIT_WAITING,
                     "instance",
                     "s",
                     "Age of the oldest. Alert `AuditNotExported`: more than 300 s.",
                 ),
-                level("Audit events exported", rollout_names.AUDIT_EXPORTED, "sink", "short", "By sink."),
+                level("Audit events exported", names.AUDIT_EXPORTED, "sink", "short", "By sink."),
                 level(
                     "Stops not on record",
-                    rollout_names.STOPS_PENDING,
+                    names.STOPS_PENDING,
                     "instance",
                     "short",
                     "Only this replica applies them. Alert `StopNotOnRecord`: for two minutes.",

@@ -5,11 +5,11 @@ from typing import Final
 from scripts.dashboards.panels import Graph
 from scripts.dashboards.queries import quantile, rate, series, share, total
 from sidecar.observability import call_names as calls
-from sidecar.observability import rollout_names
+from sidecar.observability import names
 
 STEPS: Final = (
-    ("rollout step", f"changes({series(rollout_names.RAMP)}[1m]) > 0"),
-    ("kill", f"increase({series(rollout_names.KILL_SWITCHES_FIRED)}[1m]) > 0"),
+    ("rollout step", f"changes({series(names.RAMP)}[1m]) > 0"),
+    ("kill", f"increase({series(names.KILL_SWITCHES_FIRED)}[1m]) > 0"),
 )
 
 

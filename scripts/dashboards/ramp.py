@@ -7,7 +7,7 @@ from scripts.dashboards.panels import Dashboard, Graph
 from scripts.dashboards.queries import WINDOW, beside
 from sidecar.cli.evaluation import watchdog_metrics as watchdog
 from sidecar.observability import call_names as calls
-from sidecar.observability import names, rollout_names
+from sidecar.observability import names
 
 RAN: Final = 'outcome=~"succeeded|degraded|suspended|failed"'
 FAILING: Final = 'outcome=~"degraded|failed"'
@@ -27,9 +27,9 @@ RAMP: Final = Dashboard(
         (
             "Who is served by what",
             [
-                level("Ramp", rollout_names.RAMP, "subagent_id", "percentunit", "Definitions in `promote`."),
+                level("Ramp", names.RAMP, "subagent_id", "percentunit", "Definitions in `promote`."),
                 events("Calls", calls.CALLS, ARMS, "By definition and arm.", SLOT),
-                level("Pinned turns", rollout_names.PINNED_TURNS, "subagent_id", "short", "Open turns with it."),
+                level("Pinned turns", names.PINNED_TURNS, "subagent_id", "short", "Open turns with it."),
             ],
         ),
         (
@@ -51,19 +51,19 @@ RAMP: Final = Dashboard(
             [
                 level(
                     "Transitions",
-                    rollout_names.LIFECYCLE_TRANSITIONS,
+                    names.LIFECYCLE_TRANSITIONS,
                     "subagent_id, target_state",
                     "short",
                     "Each counts once, when a turn is bound with it.",
                 ),
                 level(
                     "Gates that refused",
-                    rollout_names.GATES_FAILED,
+                    names.GATES_FAILED,
                     "subagent_id, milestone",
                     "short",
                     "`sidecar subagent show` has the explanation.",
                 ),
-                level("Drift", rollout_names.DRIFT, "subagent_id", "short", "Sources that contradict."),
+                level("Drift", names.DRIFT, "subagent_id", "short", "Sources that contradict."),
             ],
         ),
         (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sidecar.composition.parts import Components
 from sidecar.core.session.outgoing import Credit, OutgoingLimits
-from sidecar.observability import names
+from sidecar.observability import event_names, names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.rpc.methods import Method
@@ -54,7 +54,7 @@ class LaneReports:
         """Count and log a lane that was closed because its client did not read it."""
         self._stalls.add()
         self._log.warning(
-            names.LANE_STALLED,
+            event_names.LANE_STALLED,
             "a session lane was given up: its client did not read it",
             lane_id=stall.lane_id,
             operations=len(stall.correlation_ids),

@@ -12,7 +12,7 @@ from typing import Final
 from sidecar.adapters.definitions_directory.source import DefinitionsChange
 from sidecar.core.definitions.cards.card import Catalogue
 from sidecar.core.rollout.view import RolloutView
-from sidecar.observability import names
+from sidecar.observability import event_names
 from sidecar.observability.logging import StructuredLog
 from sidecar.settings import Settings, SettingsProblem
 from sidecar.settings.name_checks import Names, invalid_targets, missing_targets, names_of, unknown_names
@@ -60,7 +60,9 @@ class NamesInSettings:
             *missing_targets(settings, catalogue),
         )
         if found and found != self._reported:
-            LOG.warning(names.SETTINGS_UNMATCHED, "settings and definitions do not fit together", problems=list(found))
+            LOG.warning(
+                event_names.SETTINGS_UNMATCHED, "settings and definitions do not fit together", problems=list(found)
+            )
         # Also if it is empty: a problem that was corrected and comes back is reported again.
         self._reported = found
 

@@ -37,7 +37,7 @@ from sidecar.composition.telemetry.background_reports import (
     rpc_durations,
 )
 from sidecar.composition.telemetry.collector import Telemetry
-from sidecar.observability import names
+from sidecar.observability import event_names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.readiness import Readiness
@@ -227,7 +227,7 @@ def _log_addresses(sidecar: Sidecar) -> None:
     server = sidecar.settings.server
     groups = {name: str(group.agents_socket) for name, group in server.host_groups.items()}
     StructuredLog("sidecar.listeners").prompt(
-        names.LISTENING,
+        event_names.LISTENING,
         "the sidecar listens",
         dispatch_socket=str(server.dispatch_socket),
         agents_socket=str(server.agents_socket),

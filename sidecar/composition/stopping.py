@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from sidecar.adapters.system import SystemClock
 from sidecar.composition.running import Sidecar
-from sidecar.observability import names
+from sidecar.observability import event_names
 from sidecar.observability.logging import StructuredLog
 from sidecar.operations.process.draining import Drain, DrainRules
 
@@ -85,12 +85,12 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
     for drain_lanes in sidecar.drain_lanes:
         drain_lanes()
     text = "a stop signal arrived; running dispatches may complete"
-    log.info(names.DRAINING, text, **asdict(waiting.awaited()), grace_seconds=server.drain_grace.total_seconds())
+    log.info(event_names.DRAINING, text, **asdict(waiting.awaited()), grace_seconds=server.drain_grace.total_seconds())
     # Load balancers and clients check health at intervals. Until they have noticed, new turns still arrive and are
     # served.
     await _unless(hurry, server.lame_duck.total_seconds())
     sidecar.operations.binding.draining = True
-    await waiting.wait(hurry, lambda awaited: log.info(names.DRAIN_WAITS, "the stop waits", **asdict(awaited)))
+    await waiting.wait(hurry, lambda awaited: log.info(event_names.DRAIN_WAITS, "the stop waits", **asdict(awaited)))
     # Outcomes of the stopped calls are recorded here. Their clients read them in the next step, before the listeners
     # close.
     left = await waiting.leave()
@@ -98,7 +98,7 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
     await _answered(sidecar)
     await _keep_history(sidecar)
     log.info(
-        names.STOPPED,
+        event_names.STOPPED,
         "the sidecar stops; the remaining turns can be ended at another sidecar, or after a restart, and are closed "
         "when "
         "they expire"

@@ -1,12 +1,12 @@
-"""Names of the metrics and log events of RPCs, limits, calls, effects and costs; the rules of `names.py` apply."""
+"""Names of the metrics of RPCs, limits, calls, effects and costs; the rules of `names.py` apply."""
 
 from typing import Final
 
 RPC_SECONDS: Final = "rpc.server.call.duration"
-"""How long RPCs and operations of lanes took, in seconds. Histogram; labels `RPC_LABELS`.
-
-Source: OpenTelemetry semantic conventions 1.45, RPC metrics.
-"""
+"""Duration of every RPC (`carrier` is `rpc`) and of every operation of a session lane (`lane`), in seconds.
+`error_type` is the error's reason. Over OTLP the labels have the names of OpenTelemetry's attributes, e.g.
+`rpc.method`. Histogram; rpc_method, rpc_response_status_code, error_type, carrier. Source: OpenTelemetry semantic
+conventions 1.45, RPC metrics."""
 
 RPC_LABELS: Final = ("rpc_method", "rpc_response_status_code", "error_type", "carrier")
 """`package.Service/Method`; gRPC's code; the error's reason, empty if there is none; `rpc` or `lane`.
@@ -22,16 +22,20 @@ OTLP_ATTRIBUTES: Final = {
 """The labels above with the names of OpenTelemetry's conventions, which a collector receives."""
 
 CALLS: Final = "sidecar.child.calls_total"
-"""Calls and delegations that have their outcome, whether they ran or not. Counter; sub_agent_id, definition_id, arm (as
-for `CHILD_COST`), outcome, reason (a `CallFailure`, empty for a success). A call of an unknown tool names none."""
+"""Calls and delegations with an outcome, including calls that did not run: whether users are served, and by which
+definition. `reason` is empty for a success. [`arm`](costs.md) is `active` if the active definition served the user,
+`target` if the previous one did, and `control` for users in the control arm of an experiment. Counter; sub_agent_id,
+definition_id, arm, outcome, reason."""
 
 EFFECTS: Final = "sidecar.gateway.effects_total"
-"""Tool calls that change something. Counter; sub_agent_id, tool_id, result (`done`, `refused`, `not_sent`, `unknown`;
-`repeated`: another attempt got the answer of an earlier attempt). An operator must examine each `unknown`."""
+"""Tool calls with an effect. `result` is `done`, `refused`, `not_sent`, `repeated` (another attempt got the result of
+an earlier one) or `unknown`. **Investigate any** `unknown`: the effect may have happened, and no sub-agent knows the
+result ([effects](data-services.md#effects)). Counter; sub_agent_id, tool_id, result."""
 
 SCORES: Final = "sidecar.child.score"
-"""Scores of calls, 0 to 1. Histogram; sub_agent_id, arm (as for `CHILD_COST`), score (its name; the first 50 names of
-a process, then `other`), source (`judge`, `user`, `rule`)."""
+"""[Scores](scores.md), 0 to 1. The label `score` is the name of the score. The first 50 names of a process have their
+own series; further names are counted as `other`. `source` is `judge`, `user` or `rule`. Histogram; sub_agent_id, arm,
+score, source."""
 
 EVALUATION_RESULT: Final = "gen_ai.evaluation.result"
 """A score was recorded. Source: OpenTelemetry semantic conventions for generative AI, event of that name."""
@@ -41,13 +45,14 @@ EVALUATION_VALUE: Final = "gen_ai.evaluation.score.value"
 EVALUATION_LABEL: Final = "gen_ai.evaluation.score.label"
 
 CHILD_COST: Final = "sidecar.child.cost_usd_total"
-"""What sub-agents cost in US dollars. Counter; sub_agent_id, definition_id, arm (`active`, `target`, `control`)."""
+"""[Cost](costs.md) of sub-agents in US dollars. Counter; sub_agent_id, definition_id, arm."""
 
 CHILD_UNPRICED: Final = "sidecar.child.cost_unknown_total"
-"""Attempts whose tokens have no known price. Counter; sub_agent_id, definition_id."""
+"""Attempts without a known [price](costs.md) of their model. Counter; sub_agent_id, definition_id."""
 
 ADMISSION_REFUSED: Final = "sidecar.admission.refused_total"
-"""Calls that were refused because a limit is reached. Counter; limit (one of `LIMITS`)."""
+"""Calls refused because a limit is reached. **Alert** if `turns`, `dispatches` or `wait` are refused, and add replicas.
+If `vertical` is refused, find out why its sub-agents are slow. Counter; limit."""
 
 LIMITS: Final = (
     *("calls", "dispatches", "health_watches", "lane_operations", "lanes", "principal", "time_left", "turns"),
@@ -58,31 +63,27 @@ session lanes, dispatches of one user, time until the deadline, turns in which w
 dispatches of one vertical, the wait of binds for their start, watchers of turns."""
 
 VERTICAL_DISPATCHES: Final = "sidecar.dispatches_of_vertical"
-"""Dispatches that call sub-agents of a vertical. Gauge; vertical."""
-
-REFUSED_FOR_LIMIT: Final = "sidecar.admission.refused"
-"""A call was refused because a limit is reached: which."""
+"""Running dispatches that call sub-agents of the vertical. Gauge; vertical."""
 
 ENDED_BYTES: Final = "sidecar.turns_ended_bytes"
-"""What the answers and requests of ended turns take in memory. Gauge."""
+"""Memory of the answers and requests of ended turns; at most `dispatch.admission.ended_turn_bytes`. Gauge."""
 
 APPEND_SECONDS: Final = "sidecar.record.append_seconds"
-"""How long an append to the record took until it was durable. Histogram; alert above half a second."""
+"""Time until an append to the record is durable. Each call waits for at least two appends. **Alert** above half a
+second. Histogram."""
 
 CLOCK: Final = "sidecar.clock_seconds"
-"""The clock of the process, in seconds since 1970. Gauge; an alert compares it with the time of the scrape."""
+"""Unix time by the clock of the process. **Alert** if it differs from the time of the scrape. Gauge."""
 
 FILES_OPEN: Final = "sidecar.files_open"
-"""File descriptors of the process that are open. Gauge; alert when it comes near `FILES_LIMIT`."""
+"""Open file descriptors. **Alert** above 80 % of `sidecar.files_limit`. Gauge."""
 
 FILES_LIMIT: Final = "sidecar.files_limit"
-"""File descriptors that the process may have open at a time. Gauge."""
-
-CONNECTIONS_LIMITED: Final = "sidecar.connections_limited"
-"""The process may open so few files that its listeners take fewer connections than configured: limit, connections."""
+"""Maximum of open file descriptors. Gauge."""
 
 TLS_CERTIFICATE_LEFT: Final = "sidecar.tls.certificate_left_seconds"
-"""Time until a certificate expires. Gauge, label section; alert below a third of `TLS_CERTIFICATE_LIFE`."""
+"""Remaining validity of a [certificate](tls.md#rotation); the label is the section of the settings that names it.
+**Alert** below a third of its total validity. Gauge; section."""
 
 TLS_CERTIFICATE_LIFE: Final = "sidecar.tls.certificate_life_seconds"
-"""For how long a certificate is valid in all, from its beginning to its end. Gauge, label section."""
+"""Total validity of the same certificate. Gauge; section."""

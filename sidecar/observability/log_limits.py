@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from sidecar.observability import names
+from sidecar.observability import event_names
 
 MOST_LINES: Final = 20
 """The most lines of one kind in one period."""
@@ -123,6 +123,6 @@ def _summary(kind: Kind, count: int) -> logging.LogRecord:
     """Return the line that says how many lines of a kind were omitted."""
     message = "more lines like this one were left out of the log"
     record = logging.LogRecord(kind.logger, kind.level, "", 0, message, (), None)
-    record.event = names.LOG_LEFT_OUT
+    record.event = event_names.LOG_LEFT_OUT
     record.fields = {"of": kind.event or kind.logger, "kind": kind.told_by, "count": count, "seconds": PERIOD}
     return record

@@ -1,4 +1,7 @@
-"""Names of metrics and log events. `call_names`, `rollout_names` and `span_names` have those of calls, rollouts, spans.
+"""Names of metrics, with the text of `docs/metrics.md` (`python -m scripts.document_metrics`).
+
+A docstring has the meaning as Markdown, the type, the labels, and the source, which the page leaves out. `call_names`
+has those of RPCs and calls, `event_names` the log events, `span_names` the spans.
 
 Metric names follow OpenTelemetry; a Prometheus server that does not request UTF-8 names gets underscores for dots. No
 label holds a user, an episode or a turn, so the number of series stays small. A name ends with its unit, if any.
@@ -9,290 +12,275 @@ from typing import Final
 # --- metrics: envelopes -----------------------------------------------------------------------------------------------
 
 PRINCIPAL_MISMATCH: Final = "ps6.envelope.principal_mismatch_total"
-"""Envelopes withheld because they are for another user. Counter; consumer; alert on any. Source: PC2-FR-12d, TN-30."""
+"""Responses for another principal than the user of the turn; they were withheld. **Alert on any.** The label is always
+`consumer-agent`. Counter; consumer. Source: PC2-FR-12d, TN-30."""
 
 VERSION_MISMATCH: Final = "ps6.envelope.version_mismatch_total"
-"""Envelopes withheld because their payload has another major version. Counter; consumer. Source: PC2-D-26, TN-29."""
+"""Responses whose payload has another major version than the tool expects; they were withheld. Counter; consumer.
+Source: PC2-D-26, TN-29."""
 
 CONSUMER: Final = "consumer-agent"
 """The only value of the label `consumer`."""
 
 SECURITY_INCIDENTS: Final = "sidecar.gateway.security_incidents_total"
-"""Withheld responses that may belong to another user. Counter; reason. Source: PC2-FR-12c."""
+"""Responses that may belong to another user; they were withheld. Counter; reason. Source: PC2-FR-12c."""
 
 DATA_CALLS: Final = "sidecar.gateway.calls_total"
-"""Calls of data services. Counter; sub_agent_id, tool_id, result (`released`, or why the response was withheld)."""
+"""Calls of data services; `result` is `released`, or the reason why the response was withheld. Counter; sub_agent_id,
+tool_id, result."""
 
 DATA_CALL_SECONDS: Final = "sidecar.gateway.duration_seconds"
-"""How long data services took. Histogram; tool_id."""
+"""Duration of calls of data services. Histogram; tool_id."""
 
 # --- metrics: turns, dispatches, children -----------------------------------------------------------------------------
 
 TURNS_ENDED: Final = "sidecar.turn.ended_total"
-"""Turns that ended. Counter; close_reason, cap (calls compared with the fan-out cap: `within`, `at`, `over`)."""
+"""Ended turns. `cap` is `over` if the turn had more calls than `dispatch.fan_out_cap`, `at` if it had as many,
+otherwise `within`. Counter; close_reason, cap."""
 
 IDLE_TURNS_ENDED: Final = "sidecar.turn.idle_ended_total"
-"""Turns that were ended because nothing ran in them. Counter; why (`lifetime`: too long; `room`: too many turns)."""
+"""Idle turns that were ended because they were too old (`lifetime`) or too many (`room`: more than
+`dispatch.admission.idle_turns`). **Alert** above a tenth of all turns. Counter; why."""
 
 TURNS_OVER_CAP: Final = "sidecar.turn.over_cap_total"
-"""Turns with more calls than the fan-out cap; the further calls are dropped. Counter. Source: PC2-OBS-3."""
+"""Turns with more calls than `dispatch.fan_out_cap`; if there are many, consider a higher cap. Counter. Source:
+PC2-OBS-3."""
 
 INTENTS: Final = "sidecar.turn.intents"
-"""Distinct sub-agents called in a turn, before the cap. Histogram with bounds 0, 1, 2. Source: PC2-OBS-2, TN-17."""
+"""Number of different sub-agents that the model called in a turn, including calls above the cap. In spite of the name,
+it does not count declared [intents](langchain.md#intents). Histogram. Source: PC2-OBS-2, TN-17."""
 
 FAN_OUT: Final = "sidecar.turn.sub_agents"
-"""Distinct sub-agents that ran in a turn. Histogram. Source: PC1-OBS-3."""
+"""Number of different sub-agents that ran in a turn. Histogram. Source: PC1-OBS-3."""
 
 FAN_OUT_CALLS: Final = "sidecar.turn.fan_out_calls_total"
-"""Calls that ran, in turns in which two or more ran. Counter; result (`succeeded`, `not_succeeded`). PC2-OBS-8."""
+"""Calls of turns in which several calls ran; `result` is `succeeded` or `not_succeeded`. Counter; result. Source:
+PC2-OBS-8."""
 
 PARTIAL_FAILURES: Final = "sidecar.turn.partial_failures_total"
-"""Turns in which some of several sub-agents succeeded, and some did not. Counter. Source: PC2-OBS-9, TN-27."""
+"""Turns in which several calls ran and only some succeeded. Counter. Source: PC2-OBS-9, TN-27."""
 
 OFFERED_TOKENS: Final = "sidecar.surface.estimated_tokens"
-"""Estimated tokens of the tools and the prompt's prefix, at each bind. Histogram."""
+"""Prompt size: estimated tokens of the tools and of the prompt's prefix, at each bind. Histogram."""
 
 PREFIXES: Final = "sidecar.surface.prefixes_total"
-"""Binds by whether this process had bound the same tools and prefix before. Counter; prefix (`repeated`, `new`)."""
+"""Binds by whether this process has bound the same tools and prefix before (`repeated`) or not (`new`). A provider's
+prompt cache can serve only repeated prefixes. Counter; prefix."""
 
 ROUTING_SECONDS: Final = "sidecar.turn.routing_seconds"
-"""From the bind to the first call. Histogram; prior_context (`needed`: intent switched; `not_needed`). PC1-OBS-2."""
+"""Time from the bind to the first call, in which the orchestrator's model chooses sub-agents. The label is `needed` if
+the turn called a sub-agent for which the model must write [`prior_context`](langchain.md#intents), otherwise
+`not_needed`. Histogram; prior_context. Source: PC1-OBS-2."""
 
 COMPOSING_SECONDS: Final = "sidecar.turn.composing_seconds"
-"""From the last outcome to the turn's end: the orchestrator's model composing. Histogram. Source: PC1-OBS-2."""
+"""Time from the last outcome to the end of the turn, in which the orchestrator's model composes the answer. Histogram.
+Source: PC1-OBS-2."""
 
 TURN_SECONDS: Final = "sidecar.turn.duration_seconds"
-"""From the bind to the end. Histogram; fan_out (`none`, `one`, `several` sub-agents that ran). Source: PC1-OBS-2."""
+"""Time from the bind to the end. The label says how many sub-agents ran: `none`, `one` or `several`. Histogram;
+fan_out. Source: PC1-OBS-2."""
 
 COMPACTION: Final = "sidecar.episode.compaction_total"
-"""Turns bound; due for compaction or not. Counter; due (`due`, `not_due`, `unknown`). Source: PC1-OBS-6."""
+"""Binds by whether [compaction](history.md#compaction) of the conversation was `due`, `not_due` or `unknown`. Counter;
+due. Source: PC1-OBS-6."""
 
 EPISODE_TURNS: Final = "sidecar.episode.turns"
-"""Turns of the episode after its summary, at each bind. Histogram. Source: PC1-NFR-5."""
+"""Length of the conversation at each bind: turns after its summary. Histogram. Source: PC1-NFR-5."""
 
 EPISODE_TOKENS: Final = "sidecar.episode.estimated_tokens"
-"""Estimated tokens of the episode's history, at each bind. Histogram. Source: PC1-NFR-5."""
+"""Length of the conversation at each bind, in estimated tokens; use it to choose `history.compact_above_tokens`.
+Histogram. Source: PC1-NFR-5."""
 
 FAILSAFES: Final = "sidecar.turn.failsafe_total"
-"""Responses that declared more intents than they called sub-agents. Counter. Source: PC1-NFR-2b, TN-16."""
+"""Responses in which the model declared more [intents](langchain.md#intents) than it called sub-agents, so that the
+model was asked once more. If there are many, improve the orchestrator's prompt. Counter. Source: PC1-NFR-2b, TN-16."""
 
 DAILY_LIMITS: Final = "sidecar.calls.daily_limit_total"
-"""Calls refused by `limits.calls_per_user_per_day`. Counter; labels sub_agent_id, reason (`DAILY_LIMIT_REACHED`,
-`DAILY_LIMIT_UNKNOWN`: the record could not say)."""
+"""Calls that a [daily limit](definitions.md#daily-limits) refused. With the reason `DAILY_LIMIT_UNKNOWN`, check that
+the record is readable. Counter; sub_agent_id, reason."""
 
 TEXTS_CHANGED: Final = "sidecar.child.texts_changed_total"
-"""Attempts whose text lost hidden characters, or whose special tokens were split. Counter; sub_agent_id."""
+"""Attempts from whose text the sidecar removed hidden characters or special tokens of a model template ([threat
+model](threat-model.md)). Counter; sub_agent_id."""
 
 PRIOR_CONTEXT_MISSING: Final = "sidecar.turn.prior_context_missing_total"
-"""Calls for a new intent that lacked the argument `prior_context`. Counter; orchestrator_id. Source: TN-12."""
+"""Responses that call a [new](langchain.md#intents) sub-agent without `prior_context`; if there are many, improve the
+orchestrator's prompt. Counter; orchestrator_id. Source: TN-12."""
 
 DISPATCHES: Final = "sidecar.dispatch.settled_total"
-"""Dispatches that settled. Counter; result (`all`, `some`, `none` succeeded, or `empty`)."""
+"""Dispatches whose calls all have an outcome; `result` says how many succeeded: `all`, `some`, `none`, or `empty` for a
+dispatch without calls. Counter; result."""
 
 OVERHEAD_SECONDS: Final = "sidecar.dispatch.overhead_seconds"
-"""Time of a dispatch in which neither sub-agents nor data services worked. Histogram. Source: PC2-OBS-5."""
+"""Time of a dispatch that was spent in the sidecar itself. Histogram. Source: PC2-OBS-5."""
 
 CHILD_SECONDS: Final = "sidecar.child.duration_seconds"
-"""How long the calls took that were run. Histogram; sub_agent_id, outcome. Source: PC2-OBS-4."""
+"""Duration of calls that ran. Histogram; sub_agent_id, outcome. Source: PC2-OBS-4."""
 
 CHILD_FAILURES: Final = "sidecar.child.failures_total"
-"""Calls that failed (axis 1) or lacked data (degraded, axis 2). Counter; sub_agent_id, axis. Source: PC2-OBS-9."""
+"""Calls that failed (`axis` 1) or were degraded (`axis` 2). Counter; sub_agent_id, axis. Source: PC2-OBS-9."""
 
 CHILD_RETRIES: Final = "sidecar.child.retries_total"
-"""Attempts that failed and were made again. Counter; sub_agent_id."""
+"""Failed attempts that were retried. Counter; sub_agent_id."""
 
 CHILD_TOKENS: Final = "sidecar.child.tokens_total"
-"""Tokens that hosts reported. Counter; sub_agent_id, kind (`input`; `cached`: input tokens from a cache; `output`)."""
+"""Tokens that hosts reported: `input`, `output`, and `cached` (the part of the input that the provider read from its
+cache; absent if the provider does not report it). Counter; sub_agent_id, kind."""
 
 STATUS_EVENTS: Final = "sidecar.child.status_events"
-"""Progress reports of one invocation. Histogram; sub_agent_id. Source: PC2-OBS-7."""
+"""Progress reports per call that ran. Histogram; sub_agent_id. Source: PC2-OBS-7."""
 
 STATUS_DECISIONS: Final = "sidecar.child.status_decisions_total"
-"""Progress reports by what the policy made of them. Counter; sub_agent_id, decision. Source: PC2-FR-13."""
+"""Progress reports by how they were handled; `still_working` counts the reports that the sidecar made in place of a
+silent sub-agent. Counter; sub_agent_id, decision. Source: PC2-FR-13."""
 
 # --- metrics: the process ---------------------------------------------------------------------------------------------
 
 START_TIME: Final = "sidecar.start_time_seconds"
-"""When the process started, in seconds since 1970. Gauge; shows alert rules that a counter began again at 0."""
+"""Unix time of the process's start. Alert rules see from it that counters began again at 0. Gauge."""
 
 TELEMETRY_DROPPED: Final = "sidecar.telemetry.dropped_total"
-"""Items that never reached the configured collector. Counter; signal (`spans`, `logs`, `metrics`)."""
+"""Spans, log records and metrics that the collector did not accept. Counter; signal."""
 
 ANOMALIES: Final = "sidecar.anomalies_total"
-"""Things that should not happen. Counter; kind. The log has the detail."""
+"""Unexpected conditions; the log event `sidecar.anomaly` has the details. Counter; kind."""
 
 OPERATORS_REFUSED: Final = "sidecar.operators.refused_total"
-"""Calls of operators that were refused. Counter; cause. The log says who called what."""
+"""Operators' calls that were refused; the log has caller and method. Counter; cause."""
 
 LOOP_DEATHS: Final = "sidecar.loop_deaths_total"
-"""Background loops that ended and were restarted. Counter; loop."""
+"""Background loops that failed and were restarted. Counter; loop."""
 
 LOG_LINES_LOST: Final = "sidecar.log_lines_lost_total"
-"""Log lines dropped because their reader was too slow. Counter."""
+"""Log lines that were lost because they were not read in time. Counter."""
 
 LOG_LINES_LEFT_OUT: Final = "sidecar.log_lines_left_out_total"
-"""Warnings and errors that were too many of one kind to be written. Counter. The log says of which kinds."""
+"""Warnings and errors beyond the limit of their kind. Counter."""
 
 DEFINITIONS_LOADS: Final = "sidecar.definitions.loads_total"
-"""New states of the definitions. Counter; result (`in_force`, `refused`)."""
+"""Changes of the definitions that were accepted (`in_force`) or `refused`. Counter; result."""
 
 DEFINITIONS_INVALID: Final = "sidecar.definitions.invalid"
-"""1 while the newest state has errors and an older one, or none, is in force. Gauge."""
+"""1 while the newest definitions have errors, so that older ones, or none, are in force. Gauge."""
 
 DEFINITIONS_PROBLEMS: Final = "sidecar.definitions.problems"
-"""Problems of the newest state. Gauge; severity."""
+"""Problems of the newest definitions. Gauge; severity."""
 
 DEFINITIONS_REVISION: Final = "sidecar.definitions.revision_info"
-"""1, with the revision in force as label. Gauge; revision."""
+"""Always 1; `revision` names the definitions in force. Gauge; revision."""
 
 FLAGS_STALE: Final = "sidecar.flags.stale"
-"""1 while a flag backend's flags are too old to be used. Gauge; backend. Source: PF1-T-19."""
+"""1 if the flags are too old to be used. Gauge; backend. Source: PF1-T-19."""
 
 TURNS_OPEN: Final = "sidecar.turns_open"
-"""Turns that are open. Gauge."""
+"""Open turns. Gauge."""
 
 TURNS_IDLE: Final = "sidecar.turns_idle"
 """Open turns in which nothing runs. Gauge."""
 
 LANES: Final = "sidecar.session.lanes"
-"""Session lanes that are open. Gauge."""
+"""Open [session lanes](session-lane.md). The metrics of lanes are exported only if lanes are offered. Gauge."""
 
 LANE_OPERATIONS: Final = "sidecar.session.operations_total"
-"""Operations of lanes that have ended. Counter; method, code (of gRPC; `DETACHED`: its lane broke first)."""
+"""Ended operations of lanes. `code` is gRPC's code, or `DETACHED` if the lane broke first. Counter; method, code."""
 
 LANE_STALLS: Final = "sidecar.session.stalls_total"
-"""Lanes that were given up because their client did not read them. Counter."""
+"""Lanes closed because their client did not read them. **Alert** if it rises. Counter."""
 
 LANE_CREDIT: Final = "sidecar.session.out_of_credit_total"
-"""Operations that were ended because their client granted too little. Counter; credit (`operation` or `lane`)."""
+"""Operations that ended because their client granted too little credit, for the `operation` or the `lane`. Counter;
+credit."""
 
 DISPATCHES_RUNNING: Final = "sidecar.dispatches_running"
-"""Dispatches that run. Gauge."""
+"""Running dispatches. Gauge."""
 
 GRANTS_ALIVE: Final = "sidecar.grants_alive"
-"""Running attempts, each with its grant (the key with which it may call tools). Gauge."""
+"""Running attempts, each with a valid grant to call tools. Gauge."""
 
 READY: Final = "sidecar.ready"
-"""1 while new turns are taken. Gauge."""
+"""1 while the sidecar accepts new turns. Gauge."""
 
 LOOP_LAG: Final = "sidecar.loop.lag_seconds"
-"""How long the event loop took to answer the watchdog, four times a second. Histogram. Source: issue "Trust"."""
+"""Delay of the event loop, measured four times a second. If the p99 is above 50 ms, a call blocks the loop or the core
+is busy. Histogram. Source: issue "Trust"."""
 
 LOOP_HELD_UP: Final = "sidecar.loop.held_up_total"
-"""Times at which the event loop did not answer for a quarter of a second. Counter; plugin (`none`: no plugin's code was
-running). Any is an alert."""
+"""Times when a call blocked the event loop, and so every turn, for a quarter of a second or longer; the log names the
+frame. The label is `none` if no plugin's code was running. **Alert on any**. Counter; plugin."""
 
 # --- metrics: integrity of the record --------------------------------------------------------------------------------
 
 CHECKPOINTS: Final = "sidecar.record.checkpoints_total"
-"""Signed checkpoints of the record. Counter; result (`written`; `failed`: rounds that could not write theirs)."""
+"""Checkpoints that were `written`, and attempts that `failed`. Counter; result."""
 
 CHECKPOINT_WAITING: Final = "sidecar.record.checkpoint_waiting_seconds"
-"""Seconds since a checkpoint is due that could not be written; 0 if none is due. Gauge; alert if it lasts."""
+"""How long a due checkpoint could not be written; 0 if none is due. **Alert** if it lasts: unsigned facts could be
+removed without a trace. Gauge."""
 
 RECORD_PURGED: Final = "sidecar.record.purged_total"
-"""What retention removed. Counter; kind (`turn`; `attempt`: messages that a runner sent in an attempt)."""
+"""What retention removed: a `turn`, or the messages of an `attempt`. Counter; kind."""
 
 PROJECTION_LAG: Final = "sidecar.record.projection_lag_facts"
-"""Facts that are recorded but not yet in the rows of lists. Gauge; alert if it lasts."""
+"""Recorded facts that lists do not show yet; turns are not affected. **Alert** if it lasts. Gauge."""
 
 LISTS_BEHIND: Final = "sidecar.record.lists_behind_total"
-"""Lists that were not current (they carry `as_of`), because too many facts had changed. Counter; alert on any."""
+"""Requests for a list of turns whose answer was incomplete; its field `as_of` is the time up to which it is complete.
+**Alert on any**. Counter."""
 
-# --- log events -------------------------------------------------------------------------------------------------------
+# --- metrics: rollouts, as in PF1 where it defines one ----------------------------------------------------------------
 
-ROUTING_DECISION: Final = "routing.decision"
-"""The routing decision of a turn: candidates, calls and outcomes. One per turn. Source: PC2-FR-15, DESIGN 11."""
+LIFECYCLE_TRANSITIONS: Final = "subagent.lifecycle.transition_total"
+"""Changes of lifecycle states that took effect, each counted at one replica. Counter; subagent_id, source_state,
+target_state, trigger. Source: PF1-OBS-1."""
 
-LIFECYCLE_TRANSITION: Final = "subagent.lifecycle.transition"
-"""A lifecycle transition took effect: the audit event of PF1 §5.7, its fields and some more. Source: PF1-D-45."""
+GATES_FAILED: Final = "subagent.lifecycle.gate_failed_total"
+"""Gates that refused a step; outages do not count. Counter; subagent_id, milestone. Source: PF1-OBS-2, TN-78."""
 
-DECOMMISSION_STEP: Final = "subagent.lifecycle.decommission_step"
-"""A step, a decision or an undo of a decommission, which is no lifecycle transition. Source: PF1-D-43, TN-87."""
+KILL_SWITCHES_FIRED: Final = "subagent.lifecycle.kill_switch_fired_total"
+"""Recorded kills, by a flag or an operator. **Alert on any**. Counter; subagent_id. Source: PF1-OBS-3."""
 
-ROLLOUT_EVENT: Final = "subagent.rollout.event"
-"""Another change of a rollout: a ramp, a refusal, an activation. Not a lifecycle event. Source: PF1-D-49."""
+ROLLBACK_SECONDS: Final = "subagent.lifecycle.rollback_duration_seconds"
+"""Time from the request of a rollback to the first bind with it. Histogram; subagent_id. Source: PF1-OBS-4."""
 
-SECURITY_INCIDENT: Final = "security.incident"
-"""A response of a data service may belong to another user. Source: PC2-FR-12c."""
+CLEANUP_PENDING: Final = "subagent.lifecycle.decommission_cleanup_pending_total"
+"""Decommissions whose cleanup is not complete. Gauge. Source: PF1-OBS-5."""
 
-ERROR_EMIT: Final = "agent.error_emit"
-"""A sub-agent failed or was degraded: sub_agent_id, axis, is_final, nothing else. Source: PC2-D-52, PC2-D-53, TN-32."""
+STOPS_PENDING: Final = "sidecar.rollout.stops_pending"
+"""Kills and ramp-downs that only this replica applies, because they are not recorded yet. **Alert** if it lasts.
+Gauge."""
 
-TELEMETRY_CONTACT: Final = "sidecar.telemetry"
-"""The collector accepts telemetry, or no longer accepts it."""
+AUDIT_WAITING: Final = "sidecar.audit.waiting_seconds"
+"""Age of the oldest audit event that a sink has not accepted; 0 if there is none. **Alert** if it rises. Gauge."""
 
-ANOMALY: Final = "sidecar.anomaly"
-"""Something that should not happen."""
+AUDIT_EXPORTED: Final = "sidecar.audit.exported_total"
+"""Audit events that the sink accepted. Counter; sink."""
 
-LOG_LEFT_OUT: Final = "sidecar.log_left_out"
-"""How many warnings or errors of one kind were not written: event, kind, count."""
+AUDIT_REMOVED: Final = "sidecar.audit.removed_total"
+"""Audit rows that retention removed. Counter. Source: PF1-NFR-3."""
 
-OPERATOR_REFUSED: Final = "sidecar.operators.refused"
-"""A call of an operator was refused: method, cause, and the subject, id and key of the token if it is genuine."""
+COHORTS: Final = "sidecar.rollout.cohorts"
+"""Distinct [cohorts](audit.md#many-cohorts) of the day. **Alert** above `sidecar.rollout.cohorts_bound`. Gauge. Source:
+PF1-D-65, TN-83."""
 
-TURN_ENDED_BY_OPERATOR: Final = "sidecar.operators.turn_ended"
-"""An operator ends a turn: which, who, why. Written before the turn is ended."""
+COHORTS_BOUND: Final = "sidecar.rollout.cohorts_bound"
+"""The limit `rollout.max_cohorts`; above it the sidecar also logs a warning. Gauge."""
 
-USER_ERASED_BY_OPERATOR: Final = "sidecar.operators.user_erased"
-"""An operator erases the content of a user: who, why; the user is not named. Written before the erasure."""
+DRIFT: Final = "sidecar.rollout.drift"
+"""Contradictions between configuration, flags and rollout. **Alert** if it lasts. Gauge; subagent_id. Source: TN-71."""
 
-OPERATOR_KEYS_UNRESTRICTED: Final = "sidecar.operators.keys_unrestricted"
-"""Some keys of operators have limits and others have none: the names of the unlimited keys."""
+ROLLOUT_DEFINITION: Final = "sidecar.rollout.definition_info"
+"""Always 1. Join it with other series by `subagent_id`, e.g. for the panels of one vertical. `active` is `yes` or `no`.
+Gauge; subagent_id, slot, vertical, state, active. Source: PF1-D-51."""
 
-LANE_STALLED: Final = "sidecar.session.stalled"
-"""A session lane was given up, since its client did not read it: lane_id, operations, oldest, dropped_bytes."""
+RAMP: Final = "sidecar.rollout.ramp"
+"""The definition's ramp, 0 to 1, while it is in `promote`. Gauge; subagent_id."""
 
-LISTENING: Final = "sidecar.listening"
-"""The addresses that are served."""
+PINNED_TURNS: Final = "sidecar.rollout.pinned_turns"
+"""Open turns at this replica that use the definition. Gauge; subagent_id. Source: PF1-FR-8."""
 
-READY_CHANGED: Final = "sidecar.readiness"
-"""New turns are accepted, or no longer accepted, and why."""
+CLEANUP_OVERDUE: Final = "sidecar.rollout.decommission_overdue"
+"""Decommissions that exceeded their window. **Alert on any**. Gauge. Source: PF1-NFR-5a."""
 
-DRAINING: Final = "sidecar.draining"
-"""A stop signal came: what is waited for, and how long."""
-
-DRAIN_WAITS: Final = "sidecar.drain_waits"
-"""What a stop still waits for, every five seconds: calls, dispatches, turns, and the oldest of them."""
-
-STOPPED: Final = "sidecar.stopped"
-"""The sidecar stops: turns that were cut off, turns that were ended, and turns that are left to other sidecars."""
-
-DEFINITIONS_CHANGED: Final = "definitions.changed"
-"""New definitions are in use."""
-
-DEFINITIONS_ON_RECORD: Final = "definitions.on_record"
-"""Binds use a recorded state of the definitions. `waiting`: definitions that serve no user before promotion."""
-
-DEFINITION_UNFLAGGED: Final = "definitions.unflagged"
-"""A new definition serves no user and cannot be promoted, because its entry names no flag: what to do."""
-
-DEFINITION_CHANGED_MAJOR: Final = "definitions.major_change"
-"""A loaded definition has a major change: its recorded content serves on, the new one waits for a promotion."""
-
-DEFINITIONS_REFUSED: Final = "definitions.refused"
-"""A new state of the definitions has errors; the last good one stays."""
-
-SETTINGS_UNMATCHED: Final = "settings.unmatched"
-"""Settings name something that the present definitions lack, or have no address for one of their sub-agents."""
-
-FLAGS_CONTACT: Final = "flags.contact"
-"""A flag backend became fresh or unreachable, or its flags changed."""
-
-LOOP_DIED: Final = "sidecar.loop_died"
-"""A background loop ended; it is restarted."""
-
-LOOP_HELD: Final = "sidecar.loop_held_up"
-"""The event loop does not answer: plugin, frame, stack. Another thread writes this line while the loop is blocked."""
-
-LOOP_RELEASED: Final = "sidecar.loop_released"
-"""The event loop runs again: plugin, frame, seconds."""
-
-KEY_MADE: Final = "sidecar.key_made"
-"""No signing key is configured, so the sidecar created one that no other replica has."""
-
-KEYS_CHANGED: Final = "sidecar.keys_changed"
-"""Key files have changed, and the keys in them are in use: `setting` names them."""
-
-SPAN: Final = "sidecar.span"
-"""A sampled span, where no OTLP endpoint is set."""
+FLAGS_AGE: Final = "sidecar.flags.age_seconds"
+"""Time since the last confirmed contact with the flag backend; 1,000,000,000 if there was none. Gauge; backend. Source:
+PF1-T-19."""

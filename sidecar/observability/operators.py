@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sidecar.core.operators.role_tokens import Caller
 from sidecar.core.roles import CAUSES
-from sidecar.observability import names
+from sidecar.observability import event_names, names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
 
@@ -26,7 +26,7 @@ class RefusalReports:
         """Count and log a refusal. `caller` is None unless the token, or at least its key, was genuine."""
         self._refused.add(cause)
         self._log.warning(
-            names.OPERATOR_REFUSED,
+            event_names.OPERATOR_REFUSED,
             "a call of an operator was not let in",
             method=method,
             cause=cause,
@@ -38,7 +38,7 @@ class RefusalReports:
     def keys_without_limits(self, keys: Sequence[str]) -> None:
         """Warn of unrestricted keys although other keys are restricted."""
         self._log.warning(
-            names.OPERATOR_KEYS_UNRESTRICTED,
+            event_names.OPERATOR_KEYS_UNRESTRICTED,
             "the holder of one of these keys can act as any subject in any role, so the limits of the other keys "
             "have no effect "
             "who has it; give each its limits, too ([operators.key.<name>])",
@@ -49,12 +49,12 @@ class RefusalReports:
 def report_ended_turn(turn_id: str, by: str, reason: str) -> None:
     """Log that an operator ends a turn. The turn's routing decision has the result."""
     StructuredLog(ALWAYS).info(
-        names.TURN_ENDED_BY_OPERATOR, "an operator ends a turn", turn_id=turn_id, subject=by, reason=reason
+        event_names.TURN_ENDED_BY_OPERATOR, "an operator ends a turn", turn_id=turn_id, subject=by, reason=reason
     )
 
 
 def report_erasure(by: str, reason: str) -> None:
     """Log that an operator erases the content of a user, but not the user: a log is not erased."""
     StructuredLog(ALWAYS).info(
-        names.USER_ERASED_BY_OPERATOR, "an operator erases the content of a user", subject=by, reason=reason
+        event_names.USER_ERASED_BY_OPERATOR, "an operator erases the content of a user", subject=by, reason=reason
     )

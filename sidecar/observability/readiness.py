@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sidecar.observability import names
+from sidecar.observability import event_names
 from sidecar.observability.logging import StructuredLog
 
 
@@ -68,5 +68,5 @@ class Readiness:
         # Only changes are told: a second reason against readiness is no news for health.
         if before != self.ready:
             text = "new turns are taken" if self.ready else "no new turns are taken"
-            self._log.info(names.READY_CHANGED, text, **self.against)
+            self._log.info(event_names.READY_CHANGED, text, **self.against)
             self._on_change(self.ready)

@@ -11,7 +11,7 @@ from sidecar.core.dispatching.outcomes import Outcome, Usage
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.identifiers import Digest
 from sidecar.core.status_events.policy import TYPE_FORM
-from sidecar.observability import call_names, names
+from sidecar.observability import call_names, event_names, names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.routing import routing_fields
@@ -181,7 +181,8 @@ class MeasuringRecorder(ScoreReports):
     def _emit_error(self, slot: str, axis: int, *, is_final: bool) -> None:
         """Log a failure. The event must never contain an enricher, a user or a text. Source: PC2-D-53, TN-32."""
         if self._error_emit:
-            self._always.info(names.ERROR_EMIT, "a sub-agent failed", sub_agent_id=slot, axis=axis, is_final=is_final)
+            fields = {"sub_agent_id": slot, "axis": axis, "is_final": is_final}
+            self._always.info(event_names.ERROR_EMIT, "a sub-agent failed", **fields)
 
     def turn_bound(self, compaction_due: str, turns: int | None, estimated_tokens: int | None) -> None:
         """Count one bound turn, and the length of its episode."""
@@ -228,7 +229,7 @@ class MeasuringRecorder(ScoreReports):
             self._partial.add(by=int(0 < succeeded < len(ran)))  # adds 0 otherwise: no branch, no other series
         self._time_of_turn(record, distinct, [call.started_at for call in ran if call.started_at is not None])
         self._failsafes.add(by=len([None for report in fields["intents"] if report["failsafe"]]))
-        self._always.info(names.ROUTING_DECISION, "the turn has ended", **fields)
+        self._always.info(event_names.ROUTING_DECISION, "the turn has ended", **fields)
 
     def _time_of_turn(self, record: RoutingRecord, distinct: int, starts: Sequence[datetime]) -> None:
         """Measure the orchestrator's time as far as the sidecar can see it. Source: PC1-OBS-2."""
@@ -255,8 +256,7 @@ class MeasuringRecorder(ScoreReports):
             return
         self._unknown_types.add((slot, shown))
         what = f"the status event {shown!r}, which has no entry in [status.events]" if shown else NO_TYPE
-        text = f"{slot} reported {what}; it is dropped"
-        self._log.warning(names.ANOMALY, text, kind="status_unknown", sub_agent_id=slot, type=shown)
+        self.anomaly("status_unknown", f"{slot} reported {what}; it is dropped", {"sub_agent_id": slot, "type": shown})
 
     def prior_context_missing(self, orchestrator_id: str) -> None:
         """Count an intent switch without `prior_context`."""
@@ -288,7 +288,7 @@ class MeasuringRecorder(ScoreReports):
         self._incidents.add(str(reason))
         text = INCIDENT_WORDS.get(reason, "a data service's response may belong to another user; it was withheld")
         about = {"sub_agent_id": slot, "tool_id": tool_id, "child_id": child_id, "reason": str(reason)}
-        self._always.error(names.SECURITY_INCIDENT, text, None, **about)
+        self._always.error(event_names.SECURITY_INCIDENT, text, None, **about)
 
     def version_mismatch(self, slot: str, tool_id: str) -> None:
         """Count an envelope whose payload has another major version."""
@@ -297,4 +297,4 @@ class MeasuringRecorder(ScoreReports):
     def anomaly(self, kind: str, detail: str, about: Mapping[str, str] = NOTHING_MORE) -> None:
         """Log and count an unexpected event."""
         self._anomalies.add(kind)
-        self._log.warning(names.ANOMALY, detail, kind=kind, **about)
+        self._log.warning(event_names.ANOMALY, detail, kind=kind, **about)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from sidecar.core.definitions.files.names import SUBAGENT_FLAG_PREFIX
 from sidecar.core.rollout.definition_changes import MajorChange, PendingPromotion
 from sidecar.core.rollout.events import TransitionEvent
-from sidecar.observability import names, rollout_names
+from sidecar.observability import event_names, names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Labels, Metrics
 from sidecar.operations.process.rollout_assembly import RolloutOperations
@@ -42,18 +42,18 @@ class MeasuringRolloutRecorder:
         self._anomaly = anomaly
         self._log = StructuredLog("sidecar.rollout")
         self._transitions = metrics.counter(
-            rollout_names.LIFECYCLE_TRANSITIONS,
+            names.LIFECYCLE_TRANSITIONS,
             "Lifecycle transitions that took effect.",
             "subagent_id",
             "source_state",
             "target_state",
             "trigger",
         )
-        self._gates = metrics.counter(rollout_names.GATES_FAILED, "Gates that said no.", "subagent_id", "milestone")
-        self._kills = metrics.counter(rollout_names.KILL_SWITCHES_FIRED, "Kills on record.", "subagent_id")
+        self._gates = metrics.counter(names.GATES_FAILED, "Gates that said no.", "subagent_id", "milestone")
+        self._kills = metrics.counter(names.KILL_SWITCHES_FIRED, "Kills on record.", "subagent_id")
         # The only histogram here: the requirements limit the time of a rollback.
         self._rollbacks = metrics.histogram(
-            rollout_names.ROLLBACK_SECONDS,
+            names.ROLLBACK_SECONDS,
             "From the request to the bind that shows it.",
             ROLLBACK_BOUNDS,
             "subagent_id",
@@ -73,22 +73,24 @@ class MeasuringRolloutRecorder:
         for each in major:
             fields = {"definition_id": each.definition_id, "slot": each.slot}
             digests = {"serving": each.serving, "loaded": each.loaded}
-            self._log.warning(names.DEFINITION_CHANGED_MAJOR, _major(each), **fields, **digests)
+            self._log.warning(event_names.DEFINITION_CHANGED_MAJOR, _major(each), **fields, **digests)
         # A warning only if an operator has something to do.
         if not waiting:
-            self._log.info(names.DEFINITIONS_ON_RECORD, "binds follow the definitions", version=version, waiting=[])
+            self._log.info(
+                event_names.DEFINITIONS_ON_RECORD, "binds follow the definitions", version=version, waiting=[]
+            )
             return
         text = (
             "binds use the definitions; these sub-agents serve no user until an operator promotes and ramps them "
             "(`sidecar subagent promote`, as an operator with a key in operators.keys)"
         )
         ids = [each.definition_id for each in waiting]
-        self._log.warning(names.DEFINITIONS_ON_RECORD, text, version=version, waiting=ids)
+        self._log.warning(event_names.DEFINITIONS_ON_RECORD, text, version=version, waiting=ids)
         for one in waiting:
             # A line of its own: no step can promote such a definition before its entry is corrected.
             if one.needs_flag:
                 self._log.warning(
-                    names.DEFINITION_UNFLAGGED, _unflagged(one), definition_id=one.definition_id, slot=one.slot
+                    event_names.DEFINITION_UNFLAGGED, _unflagged(one), definition_id=one.definition_id, slot=one.slot
                 )
 
     def known(self, definition_id: str) -> None:
@@ -113,7 +115,7 @@ class MeasuringRolloutRecorder:
         # Not imported: the module takes long to load, and if it is not loaded, there is no span.
         traces = sys.modules.get("opentelemetry.trace")
         if traces is not None:
-            traces.get_current_span().add_event(names.ANOMALY, {"kind": kind})
+            traces.get_current_span().add_event(event_names.ANOMALY, {"kind": kind})
 
 
 def _major(each: MajorChange) -> str:
@@ -159,17 +161,13 @@ def standing_gauges(operations: RolloutOperations) -> Sequence[ShownGauge]:
     # One series for each definition, with the value 1: its labels can be joined to the other series by `subagent_id`.
     of_definition = ("subagent_id", "slot", "vertical", "state", "active")
     return (
-        number(
-            rollout_names.CLEANUP_PENDING, "Sub-agents whose decommissioning has not ended.", rollout.cleanups_pending
-        ),
-        number(rollout_names.CLEANUP_OVERDUE, "Of those, beyond their window.", rollout.cleanups_overdue),
-        ShownGauge(rollout_names.DRIFT, "Contradictions of the three sources.", rollout.drift, by_id),
-        ShownGauge(rollout_names.RAMP, "Own ramps, 0 to 1.", rollout.ramps, by_id),
-        ShownGauge(rollout_names.PINNED_TURNS, "Open turns that hold a definition.", rollout.pinned, by_id),
-        ShownGauge(
-            rollout_names.ROLLOUT_DEFINITION, "1: slot, vertical and state.", rollout.definitions, of_definition
-        ),
-        ShownGauge(rollout_names.FLAGS_AGE, "Since the last contact.", rollout.flag_ages, ("backend",)),
+        number(names.CLEANUP_PENDING, "Sub-agents whose decommissioning has not ended.", rollout.cleanups_pending),
+        number(names.CLEANUP_OVERDUE, "Of those, beyond their window.", rollout.cleanups_overdue),
+        ShownGauge(names.DRIFT, "Contradictions of the three sources.", rollout.drift, by_id),
+        ShownGauge(names.RAMP, "Own ramps, 0 to 1.", rollout.ramps, by_id),
+        ShownGauge(names.PINNED_TURNS, "Open turns that hold a definition.", rollout.pinned, by_id),
+        ShownGauge(names.ROLLOUT_DEFINITION, "1: slot, vertical and state.", rollout.definitions, of_definition),
+        ShownGauge(names.FLAGS_AGE, "Since the last contact.", rollout.flag_ages, ("backend",)),
     )
 
 

@@ -30,7 +30,7 @@ from opentelemetry.semconv._incubating.attributes.rpc_attributes import (
 from opentelemetry.trace import Span, SpanKind, Status, Tracer
 from opentelemetry.trace import StatusCode as SpanStatus
 
-from sidecar.observability import names
+from sidecar.observability import event_names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.outbox import Outbox, Signal
 from sidecar.observability.spans import traceparent_of
@@ -181,7 +181,7 @@ class LoggedSpans(SpanExporter):
             context = span.get_span_context()
             parent = span.parent
             self._log.info(
-                names.SPAN,
+                event_names.SPAN,
                 span.name,
                 trace_id=f"{context.trace_id:032x}" if context else None,
                 span_id=f"{context.span_id:016x}" if context else None,

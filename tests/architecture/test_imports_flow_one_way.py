@@ -1,7 +1,7 @@
 """core <- policy <- operations <- {adapters, observability, rpc, cli} <- composition <- command_line.
 
 What may be imported beyond the arrow: the outer four may read the settings, and everything may read the names of
-`sidecar.observability.names` and `rollout_names`, which are modules of constants. Two folders of `sidecar/adapters` do
+`sidecar.observability.names`, a module of constants. Two folders of `sidecar/adapters` do
 not know each other, but for what several of them stand on: `migrations`, and the SQLite engine.
 Plugins know `sidecar.policy` and `sidecar.core`, clients and examples nothing of the sidecar.
 """
@@ -31,7 +31,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "entry": frozenset({"cli", "command_line"}),
     "__main__": frozenset({"entry"}),
 }
-FOR_ALL: Final = ("sidecar.observability.names", "sidecar.observability.rollout_names", "sidecar.rpc.errors")
+FOR_ALL: Final = ("sidecar.observability.names", "sidecar.rpc.errors")
 """Modules of constants, and the one table between our errors and gRPC's, which the client side of an adapter reads
 backwards. Neither is open to the inner three."""
 FOR_ADAPTERS: Final = (

@@ -16,7 +16,10 @@ from tests.architecture.reading import Module, dotted, modules, planted
 
 NAMES: Final = Path("sidecar/observability/names.py")
 NAMES_ARE_IN: Final = frozenset(
-    {NAMES, *(NAMES.with_name(name) for name in ("rollout_names.py", "span_names.py", "call_names.py"))}
+    {
+        NAMES,
+        *(NAMES.with_name(name) for name in ("span_names.py", "call_names.py", "event_names.py")),
+    }
 )
 LOOKS_LIKE_ONE: Final = re.compile(
     r"(ps6|subagent|gen_ai|routing|sidecar\.(dispatch|turn|child|gateway|surface))\.[a-z0-9_.]+\Z"

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from sidecar.cli.evaluation import watchdog_metrics
-from sidecar.observability import call_names, names, rollout_names
+from sidecar.observability import call_names, names
 from sidecar.observability.recorder import ALERTING
 from tests.support.prometheus import ALERTS
 from tests.support.requirement import requirement
@@ -78,7 +78,7 @@ def test_no_alert_fires_for_a_healthy_sidecar_that_shows_all_that_the_rules_read
 
 def test_each_rule_reads_a_metric_that_the_sidecar_has() -> None:
     """By its name with dots, in one of the modules of names, or in that of the watchdog, a program of its own."""
-    of_names = (names, call_names, rollout_names, watchdog_metrics)
+    of_names = (names, call_names, watchdog_metrics)
     values = [value for module in of_names for value in vars(module).values()]
     known = {value for value in values if isinstance(value, str)}
     told = {OF_HISTOGRAMS.sub("", metric) for metric in METRIC.findall(str(RULES))}

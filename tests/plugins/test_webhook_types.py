@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from sidecar.core.rollout.events import DecommissionMark, RolloutEvent, TransitionEvent
-from sidecar.observability import names
+from sidecar.observability import event_names
 from sidecar.observability.audit.sinks import written
 from sidecar.policy.audit import AuditEntry
 from sidecar_audit_webhook.events import DECOMMISSION, ROLLOUT, TRANSITION, TYPES, type_of
@@ -12,7 +12,7 @@ from sidecar_conformance.audit_sink import a_transition, an_event
 
 def test_each_event_of_the_sidecar_has_a_type_that_can_be_chosen() -> None:
     """The names are those that all sinks write."""
-    assert (names.LIFECYCLE_TRANSITION, names.DECOMMISSION_STEP, names.ROLLOUT_EVENT) == (
+    assert (event_names.LIFECYCLE_TRANSITION, event_names.DECOMMISSION_STEP, event_names.ROLLOUT_EVENT) == (
         TRANSITION,
         DECOMMISSION,
         ROLLOUT,

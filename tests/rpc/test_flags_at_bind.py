@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from sidecar.adapters.flags_memory import FlagFault
-from sidecar.observability import names
+from sidecar.observability import event_names
 from subagents.dispatch.v1 import surface_pb2
 from subagents_client.runner import Run
 from tests.support.flag_services import (
@@ -144,7 +144,7 @@ async def test_a_new_entry_that_names_a_flag_is_on_nobodys_surface_though_its_fl
     async with running_chain(flags=WatchedFlags(KILL, COHORT)) as chain:
         await chain.edit(GATED)
         bound = await chain.bind()
-        (said,) = chain.heard.of(names.DEFINITIONS_ON_RECORD)[-1:]
+        (said,) = chain.heard.of(event_names.DEFINITIONS_ON_RECORD)[-1:]
     assert (tool_names(bound), verdict_on_travel(bound)) == (UNGATED, "STATE")
     assert said.levelname == "WARNING"
     assert "travel" in said.__dict__["fields"]["waiting"]

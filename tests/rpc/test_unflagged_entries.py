@@ -6,7 +6,7 @@ from typing import Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.adapters.system import SystemIds
-from sidecar.observability import names
+from sidecar.observability import event_names
 from sidecar.operations.rollout.views.definition_watch import RecordDefinitions
 from sidecar.rpc.translate.fields import timestamp
 from subagents.lifecycle.v1 import reading_pb2 as pb
@@ -53,7 +53,7 @@ async def test_a_new_entry_without_a_flag_serves_nobody_and_the_log_says_which_c
     """By default, in an empty slot too: a line for each entry, with the flag to name and the two steps to take."""
     async with running_chain(unflagged_at_once=False) as chain:
         bound = await chain.bind()
-        lines = chain.heard.of(names.DEFINITION_UNFLAGGED)
+        lines = chain.heard.of(event_names.DEFINITION_UNFLAGGED)
 
     assert list(bound.surface.sub_agent_tools) == []
     assert [line.__dict__["fields"]["definition_id"] for line in lines] == ["shop", "rewards", "support"]
@@ -68,7 +68,7 @@ async def test_a_major_change_in_place_is_logged_with_what_serves_and_what_waits
     """The recorded card serves on; the line names both digests and the command that promotes the new one."""
     async with running_chain() as chain:
         await chain.edit({"capabilities-shop, context-location-aware]": "capabilities-shop]"})
-        (line,) = chain.heard.of(names.DEFINITION_CHANGED_MAJOR)
+        (line,) = chain.heard.of(event_names.DEFINITION_CHANGED_MAJOR)
 
     fields, said = line.__dict__["fields"], line.getMessage()
     assert (line.levelname, fields["definition_id"]) == ("WARNING", "shop")

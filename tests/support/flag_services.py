@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, cast
 
-from sidecar.observability import names
+from sidecar.observability import event_names
 from sidecar.policy.protocols import FlagBackend
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import surface_pb2
@@ -69,4 +69,4 @@ async def _until(chain: Chain, tools: list[str]) -> pb.BindTurnResponse:
         bound = await chain.bind()
         if tool_names(bound) == tools:
             return bound
-        await chain.heard.event(names.FLAGS_CONTACT, heard)
+        await chain.heard.event(event_names.FLAGS_CONTACT, heard)

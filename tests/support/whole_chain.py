@@ -31,7 +31,7 @@ from examples.http_serving import serving
 from sidecar.adapters.flags_memory import MemoryFlags
 from sidecar.composition.parts import Overrides
 from sidecar.composition.running import Sidecar, running_sidecar
-from sidecar.observability import names
+from sidecar.observability import event_names
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.protocols import FlagReport
 from sidecar.policy.specs import FlagBackendSpec
@@ -216,20 +216,20 @@ class Chain:
         """Change the definitions on disk and wait until they are in force."""
         heard = len(self.heard.records)
         edit_definitions(self.folder / "config", edits)
-        await self.heard.event(names.DEFINITIONS_ON_RECORD, heard)
+        await self.heard.event(event_names.DEFINITIONS_ON_RECORD, heard)
 
     async def edit_badly(self, edits: Edits) -> None:
         """Change the definitions on disk so that they do not load, and wait until they were refused."""
         heard = len(self.heard.records)
         edit_definitions(self.folder / "config", edits)
-        await self.heard.event(names.DEFINITIONS_REFUSED, heard)
+        await self.heard.event(event_names.DEFINITIONS_REFUSED, heard)
 
     async def edit_block(self, path: str, old: str, new: str) -> None:
         """Change a prompt block on disk and wait until it is in force."""
         heard = len(self.heard.records)
         file = self.folder / "config" / "prompts" / "components" / path
         file.write_text(replaced(file.read_text(encoding="utf-8"), {old: new}), encoding="utf-8")
-        await self.heard.event(names.DEFINITIONS_ON_RECORD, heard)
+        await self.heard.event(event_names.DEFINITIONS_ON_RECORD, heard)
 
     async def metrics(self) -> str:
         """Return `/metrics`."""

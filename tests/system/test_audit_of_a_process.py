@@ -6,7 +6,7 @@ from typing import Any
 import grpc
 import pytest
 
-from sidecar.observability import names, span_names
+from sidecar.observability import event_names, span_names
 from sidecar.rpc.operators import ROLE_TOKEN_KEY
 from subagents.lifecycle.v1.lifecycle_pb2 import KillRequest
 from subagents.lifecycle.v1.lifecycle_pb2_grpc import LifecycleServiceStub
@@ -134,7 +134,7 @@ async def a_refused_step(bench: OperatedProcess) -> dict[str, Any]:
     async with grpc.aio.insecure_channel(f"unix:{bench.folder}/o/s.sock") as channel:
         with pytest.raises(grpc.aio.AioRpcError):
             await LifecycleServiceStub(channel).Kill(KillRequest(), timeout=20, metadata=metadata)
-    return await bench.sidecar.event(names.OPERATOR_REFUSED)
+    return await bench.sidecar.event(event_names.OPERATOR_REFUSED)
 
 
 async def a_turn(bench: OperatedProcess, number: int, *, asks: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from examples.ccs.faults import FaultKind
-from sidecar.observability import names, span_names
+from sidecar.observability import event_names, names, span_names
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import ROOT, place, serving, started
@@ -54,9 +54,9 @@ async def test_spans_hang_together_from_the_clients_to_the_data_services_and_log
         rewards = await collector.span("invoke_agent rewards")
         tool = await collector.span("execute_tool search_offers")
         called = chain.ccs.service.calls[-1].traceparent
-        failure = await chain.sidecar.event(names.ERROR_EMIT)
-        decision = await chain.sidecar.event(names.ROUTING_DECISION)
-        exported = [await collector.log(names.ERROR_EMIT), await collector.log(names.ROUTING_DECISION)]
+        failure = await chain.sidecar.event(event_names.ERROR_EMIT)
+        decision = await chain.sidecar.event(event_names.ROUTING_DECISION)
+        exported = [await collector.log(event_names.ERROR_EMIT), await collector.log(event_names.ROUTING_DECISION)]
 
     assert [traced(line) for line in (failure, decision)] == [(TRACE, whole.span_id), (TRACE, CALLER)]
     assert [(one.trace_id, one.span_id) for one in exported] == [traced(failure), traced(decision)]
@@ -83,7 +83,7 @@ async def test_a_trace_that_is_not_sampled_makes_no_span_and_goes_on() -> None:
         await collector.span("execute_tool search_offers")
         contexts = [call.traceparent for call in chain.ccs.service.calls]
         decisions = {
-            turn: await chain.sidecar.event(names.ROUTING_DECISION, is_of(turn)) for turn in ("turn-1", "turn-2")
+            turn: await chain.sidecar.event(event_names.ROUTING_DECISION, is_of(turn)) for turn in ("turn-1", "turn-2")
         }
 
     of_dispatches = [one.attributes for one in collector.spans if span_names.DISPATCH_ID in one.attributes]

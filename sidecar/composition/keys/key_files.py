@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from sidecar.observability import names
+from sidecar.observability import event_names
 from sidecar.observability.logging import StructuredLog
 from sidecar.settings import SettingsProblem
 from subagents_tls.watching import LOOK_SECONDS, FilesProblem, FileWatch
@@ -62,7 +62,7 @@ class KeyFiles(Generic[Keys]):
             self._adopted = self._watch.number
             adopt(keys)
             text = f"the files of {self._setting} have changed; the keys in them are in use now"
-            StructuredLog("sidecar.keys").info(names.KEYS_CHANGED, text, setting=self._setting)
+            StructuredLog("sidecar.keys").info(event_names.KEYS_CHANGED, text, setting=self._setting)
 
     async def _run(self, adopt: Callable[[Keys], None]) -> None:
         while True:

@@ -21,7 +21,7 @@ from sidecar.core.executing.retries import BreakerRules, RetryRules
 from sidecar.core.history.compaction import CompactionRules
 from sidecar.core.identifiers import Vertical
 from sidecar.core.status_events.policy import EventRule, Vocabulary
-from sidecar.observability import names
+from sidecar.observability import event_names
 from sidecar.observability.audit.plugin import LOG_SINK, OTLP_SINK
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.redaction import Redactor
@@ -157,7 +157,7 @@ def plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Mapp
 def made_keys() -> SigningKeys:
     """Create a signing key that no other replica has, and log that."""
     StructuredLog("sidecar.keys").warning(
-        names.KEY_MADE,
+        event_names.KEY_MADE,
         "no signing key is configured: turns do not outlive this process, and no other replica honours them; "
         "set keys.files to change that",
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidecar.adapters.memory_sqlite import SqliteMemory
-from sidecar.observability import names
+from sidecar.observability import event_names
 from sidecar.observability.logging import StructuredLog
 from sidecar.policy.memory import EpisodeMemory
 from sidecar.policy.specs import EpisodeMemorySpec
@@ -35,7 +35,9 @@ def _create(settings: Mapping[str, Any]) -> EpisodeMemory:
 
 def _report(doing: str, error: str) -> None:
     """Log a failed operation of the database as an anomaly."""
-    StructuredLog("sidecar.conversations").warning(names.ANOMALY, f"could not {doing}: {error}", kind="history_disk")
+    StructuredLog("sidecar.conversations").warning(
+        event_names.ANOMALY, f"could not {doing}: {error}", kind="history_disk"
+    )
 
 
 STORE_MEMORY: Final = EpisodeMemorySpec(

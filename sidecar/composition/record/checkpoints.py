@@ -20,7 +20,7 @@ from sidecar.adapters.checkpoints import (
     read_signer,
 )
 from sidecar.composition.record.open_record import RecordDependencies
-from sidecar.observability import names, rollout_names
+from sidecar.observability import names
 from sidecar.observability.metrics import Metrics
 from sidecar.operations.record.checkpoint_ports import AuditChain
 from sidecar.operations.record.checkpoints import Checkpointing
@@ -158,4 +158,4 @@ def _show_in_metrics(
         "kind",
     )
     removed = "Audit rows of rollouts that retention removed."
-    metrics.counted_elsewhere(rollout_names.AUDIT_REMOVED, removed, lambda: {(): float(of_audit.removed)})
+    metrics.counted_elsewhere(names.AUDIT_REMOVED, removed, lambda: {(): float(of_audit.removed)})

@@ -22,7 +22,7 @@ from sidecar.composition.rollout.flag_writers import flag_names, flag_writers
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.rollout.bucketing import moved_buckets
 from sidecar.core.rollout.view import RolloutView
-from sidecar.observability import rollout_names
+from sidecar.observability import names
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.redaction import Redactor
 from sidecar.observability.rollout_recorder import MeasuringRolloutRecorder, number, show_rollout, standing_gauges
@@ -178,14 +178,14 @@ def _show(metrics: Metrics, operations: RolloutOperations, export: AuditExport, 
         metrics,
         (
             *standing_gauges(operations),
-            number(rollout_names.STOPS_PENDING, "Not on record yet.", lambda: len(operations.tombstones.pending())),
-            number(rollout_names.AUDIT_WAITING, "Age of the oldest event that waits.", lambda: export.waiting_seconds),
-            number(rollout_names.COHORTS, "Distinct cohorts in this window.", lambda: cohorts.distinct),
-            number(rollout_names.COHORTS_BOUND, "Beyond it there is a warning.", lambda: cohorts.bound),
+            number(names.STOPS_PENDING, "Not on record yet.", lambda: len(operations.tombstones.pending())),
+            number(names.AUDIT_WAITING, "Age of the oldest event that waits.", lambda: export.waiting_seconds),
+            number(names.COHORTS, "Distinct cohorts in this window.", lambda: cohorts.distinct),
+            number(names.COHORTS_BOUND, "Beyond it there is a warning.", lambda: cohorts.bound),
         ),
     )
     metrics.counted_elsewhere(
-        rollout_names.AUDIT_EXPORTED,
+        names.AUDIT_EXPORTED,
         "Audit events that were handed to a sink.",
         lambda: {(name,): float(count) for name, count in export.handed_on.items()},
         "sink",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sidecar.adapters.definitions_directory.source import DefinitionsChange
 from sidecar.composition.telemetry.attention import watch_turns_and_data
 from sidecar.core.definitions.files.problems import Problem
-from sidecar.observability import call_names, names
+from sidecar.observability import call_names, event_names, names
 from sidecar.observability.log_thread import LossyQueue
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Labels, Metrics
@@ -77,14 +77,14 @@ class DefinitionsReports:
         if change.in_force:
             self._loads.add(IN_FORCE)
             text = "new definitions are in use"
-            self._log.info(names.DEFINITIONS_CHANGED, text, revision=change.revision, warnings=_some(problems))
+            self._log.info(event_names.DEFINITIONS_CHANGED, text, revision=change.revision, warnings=_some(problems))
             self._readiness.clear("definitions")
         else:
             self._loads.add(REFUSED)
             # No `block` here: turns are still served, with the definitions from before.
             stays = "the last valid ones stay in use" if change.revision else "no definitions are in use"
             text = f"the newest definitions have errors; {stays}"
-            self._log.error(names.DEFINITIONS_REFUSED, text, revision=change.revision, problems=_some(problems))
+            self._log.error(event_names.DEFINITIONS_REFUSED, text, revision=change.revision, problems=_some(problems))
 
     def _attention(self) -> Sequence[str]:
         if self._last is None or self._good():
@@ -124,10 +124,10 @@ class FlagReports:
         """Log one change of a backend."""
         fields = {"backend": change.backend, "state": change.state.value, "revision": change.revision}
         if change.state is ContactState.FRESH:
-            self._log.info(names.FLAGS_CONTACT, "flags are fresh", **fields)
+            self._log.info(event_names.FLAGS_CONTACT, "flags are fresh", **fields)
         else:
             text = "flags are unreachable; sub-agents gated by them are left out"
-            self._log.warning(names.FLAGS_CONTACT, text, detail=change.detail, **fields)
+            self._log.warning(event_names.FLAGS_CONTACT, text, detail=change.detail, **fields)
 
 
 class LoopReports:
@@ -141,7 +141,7 @@ class LoopReports:
     def loop_down(self, name: str, error: BaseException) -> None:
         """Report that a loop has ended."""
         self._deaths.add(name)
-        self._log.error(names.LOOP_DIED, "a background loop has ended and is restarted", error, loop=name)
+        self._log.error(event_names.LOOP_DIED, "a background loop has ended and is restarted", error, loop=name)
         # No turn depends on the loops in `BESIDE` and on audit exports, so the sidecar stays ready without them.
         if name not in BESIDE and not name.startswith(AUDIT_EXPORT):
             self._readiness.block(f"loop {name}", f"the background loop {name} is down; see the log")
@@ -172,7 +172,7 @@ class LagReports:
         The watchdog's thread calls this method, so it does not touch the metrics, which belong to the loop's thread.
         """
         fields: dict[str, Any] = {"plugin": holder.plugin or NO_PLUGIN, "frame": holder.frame, "stack": holder.stack}
-        self._log.error(names.LOOP_HELD, "a call blocks the event loop; no turn makes progress", **fields)
+        self._log.error(event_names.LOOP_HELD, "a call blocks the event loop; no turn makes progress", **fields)
 
     def released(self, holder: "Holder", seconds: float) -> None:
         """Count a hold-up after its end."""
@@ -184,7 +184,7 @@ class LagReports:
         # Here and not in `held_up`: this method runs in the thread of the event loop, which owns the metrics.
         self._held_up.add(holder.plugin or NO_PLUGIN)
         self._last = {**fields, "ended_at": datetime.now(UTC).isoformat(timespec="seconds")}
-        self._log.warning(names.LOOP_RELEASED, "the event loop runs again", **fields)
+        self._log.warning(event_names.LOOP_RELEASED, "the event loop runs again", **fields)
 
 
 class LimitReports:
@@ -201,7 +201,7 @@ class LimitReports:
         """Count a refused call."""
         self._refused.add(limit)
         text = "a call was refused: a limit is reached"
-        self._log.warning(call_names.REFUSED_FOR_LIMIT, text, kind=limit)
+        self._log.warning(event_names.REFUSED_FOR_LIMIT, text, kind=limit)
 
     def counts(self) -> dict[str, float]:
         """Return the number of refused calls by limit since the start, without limits that were never reached."""
@@ -225,17 +225,19 @@ class DefectReports:
         """Report an unexpected exception of a handler."""
         self._recorder.anomaly("call_failed_inside", method)
         # With the id that the caller received, so that both can be matched.
-        self._log.error(names.ANOMALY, "a call failed inside", error, method=method, correlation_id=correlation_id)
+        self._log.error(
+            event_names.ANOMALY, "a call failed inside", error, method=method, correlation_id=correlation_id
+        )
 
     def of_page(self, path: str, error: BaseException) -> None:
         """Report that a page of the ops address could not be rendered."""
         self._recorder.anomaly("page_failed", path)
-        self._log.error(names.ANOMALY, "a page could not be made", error, path=path)
+        self._log.error(event_names.ANOMALY, "a page could not be made", error, path=path)
 
     def of_task(self, name: str, error: BaseException) -> None:
         """Report an exception of a background task, which no caller awaits."""
         self._recorder.anomaly("stray_error", type(error).__name__)
-        self._log.error(names.ANOMALY, "a task ended with an error", error, task=name)
+        self._log.error(event_names.ANOMALY, "a task ended with an error", error, task=name)
 
 
 def show_process(metrics: Metrics, readiness: Readiness, operations: Operations, flags: FlagSnapshotKeeper) -> None:

@@ -14,7 +14,7 @@ import grpc
 from msgspec import Struct, field
 
 from sidecar.composition.telemetry.log_traces import LogTraces, is_not_lane, operation_trace
-from sidecar.observability import names
+from sidecar.observability import event_names, names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.outbox import Outbox, OutboxWorker, Signal
@@ -143,6 +143,8 @@ def check_installed(setting: str) -> None:
 def _contact(taken: bool) -> None:
     log = StructuredLog("sidecar.collector")
     if taken:
-        log.info(names.TELEMETRY_CONTACT, "the collector takes telemetry again", taken=True)
+        log.info(event_names.TELEMETRY_CONTACT, "the collector takes telemetry again", taken=True)
     else:
-        log.warning(names.TELEMETRY_CONTACT, "the collector takes no telemetry; it is dropped and counted", taken=False)
+        log.warning(
+            event_names.TELEMETRY_CONTACT, "the collector takes no telemetry; it is dropped and counted", taken=False
+        )

@@ -1,7 +1,7 @@
 """Reports file descriptors, and divides them among the listeners so that operators always get a connection."""
 
 from sidecar.adapters.system.files import connections_within, files_limit, files_open
-from sidecar.observability import call_names
+from sidecar.observability import call_names, event_names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.readiness import Readiness
@@ -20,7 +20,7 @@ def listener_connections(wanted: int, listeners: int, metrics: Metrics, readines
     connections = connections_within(limit, wanted, listeners)
     if connections < wanted:
         StructuredLog("sidecar.files").warning(
-            call_names.CONNECTIONS_LIMITED,
+            event_names.CONNECTIONS_LIMITED,
             "the process may open few files, so the listeners take fewer connections than server.limits says",
             limit=limit,
             connections=connections,

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from sidecar.core.rollout.events import DecommissionMark, RolloutEvent, TransitionEvent
-from sidecar.observability import names
+from sidecar.observability import event_names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.trace_context import trace_context
@@ -143,7 +143,7 @@ def text_of(entry: AuditEntry) -> str:
 
 
 def _transition(event: TransitionEvent) -> dict[str, Any]:
-    return {"event": names.LIFECYCLE_TRANSITION, "subagent_id": event.subagent_id, **_lifecycle(event)}
+    return {"event": event_names.LIFECYCLE_TRANSITION, "subagent_id": event.subagent_id, **_lifecycle(event)}
 
 
 def _lifecycle(event: TransitionEvent | DecommissionMark) -> dict[str, Any]:
@@ -165,13 +165,13 @@ def _happening(event: RolloutEvent) -> dict[str, Any]:
     if event.decommission is not None:
         said = {"what": event.what.value, "step": event.decommission.step, "detail": event.detail}
         return {
-            "event": names.DECOMMISSION_STEP,
+            "event": event_names.DECOMMISSION_STEP,
             "subagent_id": event.subagent_id,
             **_lifecycle(event.decommission),
             **said,
         }
     return {
-        "event": names.ROLLOUT_EVENT,
+        "event": event_names.ROLLOUT_EVENT,
         "subagent_id": event.subagent_id,
         "what": event.what.value,
         "ramp_percent_before": _plain(event.before / 100),

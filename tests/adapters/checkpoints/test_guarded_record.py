@@ -12,7 +12,7 @@ from sidecar.composition.record.checkpoints import guarded_record
 from sidecar.composition.record.open_record import RecordDependencies
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.verifying.checkpoint_lines import line_from
-from sidecar.observability import names, rollout_names
+from sidecar.observability import names
 from sidecar.observability.exposition import exposition
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.readiness import Readiness
@@ -54,7 +54,7 @@ async def test_what_was_closed_last_is_signed_at_the_stop(tmp_path: Path) -> Non
     assert f'{_plain(names.CHECKPOINTS)}{{result="written"}} 1.0' in page
     assert f"{_plain(names.CHECKPOINT_WAITING)} 0.0" in page
     assert f'{_plain(names.RECORD_PURGED)}{{kind="turn"}} 0.0' in page
-    assert f"{_plain(rollout_names.AUDIT_REMOVED)} 0.0" in page
+    assert f"{_plain(names.AUDIT_REMOVED)} 0.0" in page
 
 
 async def test_a_key_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:

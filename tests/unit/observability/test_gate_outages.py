@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from sidecar.core.errors import GateHeld
 from sidecar.core.identifiers import Vertical
-from sidecar.observability import names, rollout_names
+from sidecar.observability import event_names, names
 from sidecar.observability.metrics import Counter, Metrics
 from sidecar.observability.rollout_recorder import MeasuringRolloutRecorder
 from sidecar.operations.rollout.steps.gate_checks import GateEvaluator, GateRules, refuse_unless_passed
@@ -35,10 +35,8 @@ async def test_an_outage_of_a_gate_is_an_event_of_the_trace_and_told_to_an_opera
 
     (span,) = spans.get_finished_spans()
     assert [(event.name, dict(event.attributes or {})) for event in span.events] == [
-        (names.ANOMALY, {"kind": "gate_unavailable"})
+        (event_names.ANOMALY, {"kind": "gate_unavailable"})
     ]
     assert told == [("gate_unavailable", "pre_ramp of shop: it is away")]
-    assert [
-        each.series for each in metrics if isinstance(each, Counter) and each.name == rollout_names.GATES_FAILED
-    ] == [{}]
+    assert [each.series for each in metrics if isinstance(each, Counter) and each.name == names.GATES_FAILED] == [{}]
     provider.shutdown()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from sidecar.composition.lanes import NAMED, LaneReports
 from sidecar.core.session.outgoing import Credit
 from sidecar.core.session.stalls import Stall
-from sidecar.observability import names
+from sidecar.observability import event_names, names
 from sidecar.observability.logging import logging_to
 from sidecar.observability.metrics import Counter, Metrics
 from sidecar.observability.redaction import Redactor
@@ -25,7 +25,7 @@ def test_a_stalled_lane_is_counted_and_one_line_says_what_it_carried() -> None:
         reports.stalled(Stall("lane-1", WHEN, tuple(range(1, 41)), 70_000))
     assert counter(metrics, names.LANE_STALLS) == {(): 1}
     (line,) = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert (line["event"], line["level"], line["lane_id"]) == (names.LANE_STALLED, "warning", "lane-1")
+    assert (line["event"], line["level"], line["lane_id"]) == (event_names.LANE_STALLED, "warning", "lane-1")
     assert (line["operations"], line["dropped_bytes"]) == (40, 70_000)
     assert line["oldest"] == list(range(1, NAMED + 1))
 

@@ -4,7 +4,7 @@ import io
 import json
 
 from sidecar.composition.telemetry.background_reports import LimitReports
-from sidecar.observability import call_names, names
+from sidecar.observability import call_names, event_names
 from sidecar.observability.log_limits import MOST_LINES
 from sidecar.observability.logging import logging_to
 from sidecar.observability.metrics import Counter, Metrics
@@ -26,7 +26,7 @@ def test_every_limit_is_counted_from_the_start_and_a_storm_of_refusals_is_a_few_
 
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     told = [(line["event"], line["kind"]) for line in lines]
-    assert told[:MOST_LINES] == [(call_names.REFUSED_FOR_LIMIT, "turns")] * MOST_LINES
-    assert told[MOST_LINES:] == [(call_names.REFUSED_FOR_LIMIT, "dispatches"), (names.LOG_LEFT_OUT, "turns")]
+    assert told[:MOST_LINES] == [(event_names.REFUSED_FOR_LIMIT, "turns")] * MOST_LINES
+    assert told[MOST_LINES:] == [(event_names.REFUSED_FOR_LIMIT, "dispatches"), (event_names.LOG_LEFT_OUT, "turns")]
     assert lines[-1]["count"] == 500 - MOST_LINES
     assert reports.counts() == {"turns": 500, "dispatches": 1}

@@ -5,7 +5,7 @@ import json
 import logging
 from typing import Any
 
-from sidecar.observability import names
+from sidecar.observability import event_names, names
 from sidecar.observability.log_limits import MOST_KINDS, MOST_LINES, PERIOD, LineLimit
 from sidecar.observability.logging import ALWAYS, StructuredLog, logging_to
 from sidecar.observability.metrics import Counter, Metrics
@@ -42,7 +42,11 @@ def test_thousands_of_warnings_of_one_kind_become_a_few_lines_and_one_that_count
     lines = written(out)
     assert [line.get("kind") for line in lines[: MOST_LINES + 1]] == [*["reap_failed"] * MOST_LINES, "breaker_opened"]
     (summary,) = lines[MOST_LINES + 1 :]
-    assert (summary["event"], summary["of"], summary["kind"]) == (names.LOG_LEFT_OUT, names.ANOMALY, "reap_failed")
+    assert (summary["event"], summary["of"], summary["kind"]) == (
+        event_names.LOG_LEFT_OUT,
+        event_names.ANOMALY,
+        "reap_failed",
+    )
     assert summary["count"] == log.limit.left_out == 7028 - MOST_LINES
     (counted,) = [metric for metric in metrics if metric.name == names.ANOMALIES]
     assert isinstance(counted, Counter)
@@ -82,7 +86,7 @@ def test_decisions_incidents_and_information_are_never_limited() -> None:
     out = io.StringIO()
     with logging_to(out, "json", "info", Redactor()):
         for _ in range(3 * MOST_LINES):
-            StructuredLog(ALWAYS).error(names.SECURITY_INCIDENT, "withheld", reason="principal_mismatch")
+            StructuredLog(ALWAYS).error(event_names.SECURITY_INCIDENT, "withheld", reason="principal_mismatch")
             StructuredLog("test").info("test.event", "something happened")
     assert len(written(out)) == 6 * MOST_LINES
 
@@ -99,7 +103,7 @@ def test_one_kind_never_silences_another() -> None:
             for _ in range(2 * MOST_LINES):
                 events.error("test.failed", "a call failed inside", error)
                 logging.getLogger("library").warning("retry %s", error)
-    summaries = [line for line in written(out) if line["event"] == names.LOG_LEFT_OUT]
+    summaries = [line for line in written(out) if line["event"] == event_names.LOG_LEFT_OUT]
     assert [line["count"] for line in summaries] == [MOST_LINES] * 2 + [MOST_LINES, 3 * MOST_LINES, MOST_LINES]
 
 

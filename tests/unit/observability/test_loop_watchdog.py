@@ -10,7 +10,7 @@ from types import FrameType, ModuleType
 import pytest
 
 from sidecar.composition.telemetry.background_reports import LagReports
-from sidecar.observability import names
+from sidecar.observability import event_names, names
 from sidecar.observability.loop_watchdog import LoopWatchdog
 from sidecar.observability.metrics import Counter, Metrics
 from sidecar.observability.readiness import Readiness
@@ -140,7 +140,7 @@ def test_a_hold_up_is_seen_in_log_metric_and_health(caplog: pytest.LogCaptureFix
     holder = Holder("flags-that-block", "flags_that_block.backend:3 blocks", ("threading:9 wait",))
     reports.held_up(holder)
     (record,) = caplog.records
-    assert (record.levelname, vars(record)["event"]) == ("ERROR", names.LOOP_HELD)
+    assert (record.levelname, vars(record)["event"]) == ("ERROR", event_names.LOOP_HELD)
     reports.released(holder, 4.8561)
     reports.answered(4.8)
 

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.identifiers import Slot
-from sidecar.observability import names, rollout_names
+from sidecar.observability import names
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.rollout_recorder import MeasuringRolloutRecorder
@@ -21,7 +21,7 @@ def test_a_gate_that_said_no_is_counted_by_sub_agent_and_milestone() -> None:
     recorder = MeasuringRolloutRecorder(metrics, lambda kind, detail: None)
     for gate in ("pre_ramp", "pre_ramp", "pre_full"):
         recorder.gate_failed("shop", gate)
-    (counter,) = [each for each in metrics if each.name == rollout_names.GATES_FAILED]
+    (counter,) = [each for each in metrics if each.name == names.GATES_FAILED]
     assert cast("Any", counter).series == {("shop", "pre_ramp"): 2, ("shop", "pre_full"): 1}
     assert cast("Any", counter).labels == ("subagent_id", "milestone")
 
@@ -32,7 +32,7 @@ def test_a_rollback_of_five_minutes_is_told_from_a_longer_one() -> None:
     recorder = MeasuringRolloutRecorder(metrics, lambda kind, detail: None)
     for seconds in (0.1, 299.0, 301.0):
         recorder.rolled_back("shop", seconds)
-    (histogram,) = [each for each in metrics if each.name == rollout_names.ROLLBACK_SECONDS]
+    (histogram,) = [each for each in metrics if each.name == names.ROLLBACK_SECONDS]
     counts = cast("Any", histogram).series[("shop",)].counts
     within = list(cast("Any", histogram).bounds).index(300.0) + 1
     assert (sum(counts[:within]), sum(counts)) == (2, 3)
@@ -44,9 +44,9 @@ def test_what_alerts_look_at_is_there_at_zero_from_the_start() -> None:
     MeasuringRecorder(metrics)
     MeasuringRolloutRecorder(metrics, lambda kind, detail: None).known("shop")
     series = {each.name: cast("Any", each).series for each in metrics if hasattr(each, "series")}
-    assert series[rollout_names.KILL_SWITCHES_FIRED] == {("shop",): 0}
-    assert series[rollout_names.GATES_FAILED] == {("shop", gate): 0 for gate in ("pre_merge", "pre_ramp", "pre_full")}
-    assert sum(series[rollout_names.ROLLBACK_SECONDS]["shop",].counts) == 0
+    assert series[names.KILL_SWITCHES_FIRED] == {("shop",): 0}
+    assert series[names.GATES_FAILED] == {("shop", gate): 0 for gate in ("pre_merge", "pre_ramp", "pre_full")}
+    assert sum(series[names.ROLLBACK_SECONDS]["shop",].counts) == 0
     for kind in ("tombstone_not_kept", "tombstones_damaged", "stop_not_recorded", "audit_sink_failed", "many_cohorts"):
         assert series[names.ANOMALIES][(kind,)] == 0
 
