@@ -50,7 +50,8 @@ class Spot(NamedTuple):
 
 
 Counts = Mapping[str, Counter[Spot]]
-"""By figure: `calls`, `passes`, `statements`, `writes`, `bytes`, `syncs`, `pages`, `messages`."""
+"""By figure: `calls`, `modules` (of the sidecar that are entered), `switches` (between them), `passes`, `statements`,
+`writes`, `bytes`, `syncs`, `pages`, `messages`."""
 
 
 def _nothing() -> defaultdict[Any, int]:
@@ -95,6 +96,8 @@ class Meter:
                 await self._quiet()
         return results, {
             "calls": calls_of(self.calls),
+            "modules": Counter(dict.fromkeys(map(Spot, self.calls.switches), 1)),
+            "switches": Counter({Spot(module): count for module, count in self.calls.switches.items()}),
             "passes": Counter({Spot("the loop"): passes}),
             "statements": _spots(self.statements),
             "writes": Counter(self.writes),

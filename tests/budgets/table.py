@@ -21,7 +21,7 @@ class Budget:
     Attributes:
         name: of the scenario; `eight` minus `one` is what seven further children add.
         record: `memory` or `sqlite`.
-        figure: `calls`, `passes`, `messages`, `statements`, `writes`, `bytes`, `syncs` or `pages`.
+        figure: one of `Counts`.
         per: what the counted total is divided by to be shown.
         gate: what it is held to per unit, whatever was counted last; None: to that alone.
     """
@@ -48,6 +48,8 @@ class Budget:
 
 TABLE: Final = (
     Budget("one", MEMORY, "calls", gate=450),
+    Budget("one", MEMORY, "modules"),
+    Budget("one", MEMORY, "switches"),
     Budget("one", MEMORY, "passes"),
     Budget("one", MEMORY, "messages"),
     Budget("eight", MEMORY, "messages"),

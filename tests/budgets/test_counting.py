@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import apsw
 import pytest
@@ -18,6 +18,7 @@ from tests.budgets.meter import CountingLoop, Counts, Meter, Spot, watched_sqlit
 from tests.budgets.scenarios import AT_ONCE
 from tests.budgets.stand_ins import NoChance
 from tests.budgets.table import CHILDREN, FURTHER, TABLE, Budget
+from tests.support.call_counting import CallCounter
 
 PLACE: Final = Spot("sidecar.core.place", "function")
 OTHER: Final = Spot("asyncio.tasks", "gather")
@@ -73,6 +74,18 @@ def test_one_more_counts_as_one_more(figure: str, tmp_path: Path) -> None:
     assert {each: found[each] - least[each] for each in found if found[each] != least[each]} == {figure: 1}
 
 
+def test_a_switch_is_a_call_that_enters_another_module_of_the_sidecar() -> None:
+    """Two calls in `a`, then one in a library, `a` again, `b`, `a`: three entries, of two modules."""
+    made: dict[str, dict[str, Any]] = {name: {"__name__": name} for name in ("sidecar.a", "library", "sidecar.b")}
+    for names in made.values():
+        exec("def called(): pass", names)
+    counter = CallCounter()
+    with counter.counting():
+        for name in ("sidecar.a", "sidecar.a", "library", "sidecar.a", "sidecar.b", "sidecar.a"):
+            made[name]["called"]()
+    assert counter.switches == {"sidecar.a": 2, "sidecar.b": 1}
+
+
 def test_writes_are_those_of_the_file(tmp_path: Path) -> None:
     """A table in a new file of two pages: each is written once; a journal beside it, and what is not synced counts."""
     counts = count(0, 0, ["PRAGMA journal_mode = MEMORY", "CREATE TABLE made (x)"], tmp_path / "made.sqlite")
@@ -103,6 +116,8 @@ def test_places_are_summed_up() -> None:
 
 DOCUMENTED: Final[dict[str, Budget]] = {
     "Python calls, one child, no store": Budget("one", MEMORY, "calls"),
+    "modules entered": Budget("one", MEMORY, "modules"),
+    "changes of the module": Budget("one", MEMORY, "switches"),
     "Python calls, each further child, no store": Budget(FURTHER, MEMORY, "calls", CHILDREN),
     "bytes written, one child, durable": Budget("one, queued", SQLITE, "bytes", AT_ONCE),
     "bytes written, eight children, durable": Budget("eight, queued", SQLITE, "bytes", AT_ONCE),

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
+PRODUCT: Final = "sidecar."
 INLINED: Final = ("<listcomp>", "<setcomp>", "<dictcomp>")
 """Python 3.12 and later make no call of them."""
 
@@ -25,12 +26,16 @@ class CallCounter:
     Attributes:
         counted: calls of Python functions.
         builtin: calls of functions written in C, by module.
+        switches: by module of the sidecar, how many calls entered it from another one of its modules: what a reader who
+            follows the calls has to open.
     """
 
     def __init__(self) -> None:
         """Begin at 0, switched off."""
         self.counted: Counter[Called] = Counter()
         self.builtin: Counter[str] = Counter()
+        self.switches: Counter[str] = Counter()
+        self._last = ""
         self.on = False
 
     def watch(self, frame: FrameType, event: str, called: Any) -> None:
@@ -38,7 +43,11 @@ class CallCounter:
         if not self.on:
             return
         if event == "call" and not frame.f_code.co_qualname.endswith(INLINED):
-            self.counted[Called(str(frame.f_globals.get("__name__", "")), frame.f_code.co_qualname)] += 1
+            module = str(frame.f_globals.get("__name__", ""))
+            self.counted[Called(module, frame.f_code.co_qualname)] += 1
+            if module != self._last and module.startswith(PRODUCT):
+                self.switches[module] += 1
+                self._last = module
         elif event == "c_call":
             owner = type(getattr(called, "__self__", None))
             self.builtin[str(getattr(called, "__module__", None) or owner.__module__)] += 1
@@ -49,7 +58,8 @@ class CallCounter:
 
         Without the garbage collector: a collection calls back, and ends what other tests have left.
         """
-        self.counted, self.builtin, before, collects = Counter(), Counter(), sys.getprofile(), gc.isenabled()
+        before, collects = sys.getprofile(), gc.isenabled()
+        self.counted, self.builtin, self.switches, self._last = Counter(), Counter(), Counter(), ""
         gc.disable()
         self.on = True
         sys.setprofile(self.watch)
