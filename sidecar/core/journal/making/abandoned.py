@@ -93,17 +93,16 @@ def closing(turn: StoredTurn, now: datetime, me: InstanceId) -> Closing:
     for dispatch in turn.dispatches:
         # First: the record accepts the following facts only from the owner of the dispatch.
         said += _taking(dispatch, me)
+        # These outcomes are recorded without progress: the fact that ends the turn has the last events of all children.
         lost = list(_lost_outcomes(dispatch, _children(turn, dispatch), now))
         outcomes += [(dispatch, each) for each in (*dispatch.outcomes, *lost)]
         if lost:
-            # Without progress: the fact that ends the turn has the last events of all children.
             calls = [settled_call(each, each.emission_index - dispatch.opened.first_step) for each in lost]
             said.append(settled_together(dispatch.opened.dispatch_id, calls))
     effects = recorded_effects(turn.children)
     # The children of all dispatches: the record refuses an end while any child is open.
     logs = [_closed(child, now, effects) for child in turn.children]
     progress = tuple(log.progress(now, values) for log in logs if log.waiting)
-    # There is a dispatch: only a dispatch or the end can be the first fact of a turn, and this turn has not ended.
     claims = from_json(turn.dispatches[0].opened.claims_json, SurfaceClaims)
     routing = _routing(turn, claims, outcomes, now)
     places = {each.opened.dispatch_id: _places(each) for each in turn.dispatches}
@@ -129,11 +128,12 @@ def _taking(dispatch: StoredDispatch, me: InstanceId) -> Iterator[Said]:
 
 def _closed(child: StoredChild, now: datetime, effects: Mapping[ChildId, RecordedEffects]) -> ChildLog:
     """Return the log of a child, with what closes it."""
+    # Only an accepted or failed child can be closed. No parent will accept an answer that waits, so it is rejected
+    # here.
     log = log_of(child)
     if log.state is ExecutionState.RUNNING:
         _lose(log, now, effects)
     elif log.state is ExecutionState.WAITING_FOR_MERGE:
-        # No parent will accept the answer, and only an accepted or failed child can be closed.
         log.integration_failed(now, PARENT_LOST, SIDECAR)
     if log.state is not ExecutionState.CLOSED:
         log.closed(now, PARENT_LOST, SIDECAR)
@@ -186,6 +186,7 @@ def _routing(
 ) -> RoutingRecord:
     began: dict[ChildId | None, datetime] = {child.opened.child_id: child.opened.opened_at for child in turn.children}
     calls = [_routed(dispatch, outcome, began, now) for dispatch, outcome in outcomes]
+    # There is a dispatch: only a dispatch or the end can be the first fact of a turn, and this turn has not ended.
     first = turn.dispatches[0].opened
     return RoutingRecord(
         turn_id=turn.turn_id,
