@@ -80,6 +80,7 @@ def turn_of(records: Sequence[Numbered], labels: Labels) -> tuple[TurnHistory, S
 
 def slot_of(record: LegacyRecord, labels: Labels) -> tuple[Slot, tuple[ImportProblem, str] | None]:
     """Return the slot of a message, or `NO_SUB_AGENT` and the reason if the slot is uncertain."""
+    # None for a label that the operator has not mapped.
     meant = [labels.get(label) for label in record.intent_labels]
     if record.sub_agent_id:
         slot = Slot(record.sub_agent_id)
@@ -104,7 +105,9 @@ def slot_of(record: LegacyRecord, labels: Labels) -> tuple[Slot, tuple[ImportPro
 
 def _take_assistant(taken: _Taken, number: int, record: LegacyRecord, labels: Labels) -> None:
     slot = _attributed(taken, number, record, labels)
+    # The earlier system wrote components as markers into the text; here they become tool messages.
     split = split_markers(record.text_content)
+    # A message may consist of markers only.
     if split.narration:
         taken.narration.append(split.narration)
     if slot:

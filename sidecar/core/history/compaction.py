@@ -84,6 +84,7 @@ def after_summary(turns: Sequence[TurnHistory], summary: Summary | None) -> Sequ
 def size_of(contents: EpisodeContents) -> EpisodeSize:
     """Return the size of an episode for a model."""
     turns = after_summary(contents.turns, contents.summary)
+    # The summary is part of the context that the thresholds limit.
     summary = 0 if contents.summary is None else estimated_tokens(contents.summary.text)
     return EpisodeSize(len(turns), summary + sum(tokens_of(turn) for turn in turns))
 

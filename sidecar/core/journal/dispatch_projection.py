@@ -26,7 +26,7 @@ from sidecar.core.rollout.serving import CandidateVerdict
 
 
 class SettledCall(msgspec.Struct, frozen=True):
-    """The valid outcome of one call, and how the call got it."""
+    """The valid outcome of one call, and the place of the call in its dispatch."""
 
     place: int
     outcome: CallOutcome

@@ -94,7 +94,10 @@ def kind_of(body: Body) -> str:
 
 
 class JournalCorrupt(Exception):
-    """A rule is broken. Raised among the modules of the rules only: `decide` returns it as `FactRejected`."""
+    """A rule is broken.
+
+    Callers of `rules.after` convert it: to a `FactRejected` for a new fact, to an error or a finding for a stored one.
+    """
 
     def __init__(self, reason: Reason, about: str = "") -> None:
         super().__init__(reason)

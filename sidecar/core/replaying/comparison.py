@@ -33,6 +33,7 @@ def compared(
     for dispatch_id, joined in replayed.items():
         before = sorted(told.get(dispatch_id, ()), key=lambda outcome: outcome.emission_index)
         known = {outcome.call_id: outcome for outcome in before}
+        # Only calls with a recorded outcome have a place in the order; the others become notes below.
         order, now = [each.call_id for each in before], [each.call_id for each in joined if each.call_id in known]
         # Reported first: with another order, the differences of single calls are mostly a consequence.
         if order != now:

@@ -101,6 +101,7 @@ def recorded_of(document: ReplayDocument) -> Recorded:
 
 def commits_of(document: ReplayDocument) -> Mapping[Digest, tuple[str, str]]:
     """Return definition id and commit of each digest in the turn's contracts."""
+    # Of the contracts and not of the configuration: the definitions may have changed since the turn.
     contracts = [contract_from_json(child.context_json) for child in document.children]
     return {Digest(each.definition_digest): (each.definition_id, each.definition_commit) for each in contracts}
 

@@ -56,7 +56,7 @@ class ChildLog:
         return len(self._waiting)
 
     def has(self, what: What) -> bool:
-        """Return whether the recorded events that this log continues contain one of this kind."""
+        """Return whether one of the recorded events that this log continues, or of `repeatable`, is of this kind."""
         return what in self._made
 
     def go_on_after(self, events: Iterable[ChildEvent]) -> None:

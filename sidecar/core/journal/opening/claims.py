@@ -116,6 +116,7 @@ def unnamed(claims: SurfaceClaims) -> UnnamedClaims:
         definitions=() if definitions == slots else _unless_slots(definitions, slots),
         tools=None if tools == (slots if all_chosen else _chosen(slots, verdicts)) else tools,
     )
+    # Only these three name the user; an erasure removes them with the texts of the fact.
     return UnnamedClaims(bare, UserTexts(claims.principal, claims.locale, claims.location))
 
 

@@ -129,6 +129,7 @@ def answers_of(calls: Sequence[ToolCall]) -> tuple[Answer, ...]:
 
 
 def _answering(answer: Answer) -> Answering:
+    # After the place, in the order of the fields of `Answering`, as `astuple` wrote them.
     receipt, text, decision, answered_by = answer[1:]
     return Answering(receipt, text, None if decision is None else Decision(decision), Answerer(answered_by))
 
