@@ -113,6 +113,7 @@ def _take_assistant(taken: _Taken, number: int, record: LegacyRecord, labels: La
         detail = f"{defect.damage}: {defect.length} characters left out"
         taken.findings.append(Finding(ImportProblem.MARKER_DAMAGED, number, detail, record.turn_id, defect.offset))
     for marker in split.markers:
+        # `replace`: the text is foreign, and this check must not raise whatever it contains.
         if _is_container(marker.data_json.encode(errors="replace")):
             taken.components.append((slot, marker.type, _input_of(marker), marker.data_json))
         else:
@@ -130,6 +131,7 @@ def _take_tool(taken: _Taken, number: int, record: LegacyRecord, labels: Labels)
         return
     if slot:
         taken.by_slot.setdefault(slot, [])
+    # Kept byte for byte, as the earlier system wrote them.
     taken.components.append((slot, record.name, from_utf8(given), from_utf8(made)))
 
 
@@ -151,6 +153,8 @@ def _narration(taken: _Taken, texts: Sequence[str], number: int, turn_id: str) -
 
 
 def _call_of(slot: Slot) -> CallId:
+    # One call per sub-agent and turn: the earlier system had no calls, and answers and components are joined by this
+    # id.
     return CallId(f"{CALL}-{slot}" if slot else CALL)
 
 

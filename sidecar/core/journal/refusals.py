@@ -88,6 +88,7 @@ class FactRejected(msgspec.Struct, frozen=True):
 
 def kind_of(body: Body) -> str:
     """Return the name of a fact's kind, as in the table of facts."""
+    # Derived from the class, so that text, table and class cannot differ: `DispatchOpened` is `dispatch_opened`.
     name = type(body).__name__
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
 

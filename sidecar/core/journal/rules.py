@@ -91,6 +91,7 @@ def after(head: TurnHead, fact: Fact) -> TurnHead:
     body = fact.draft.body
     if head.ended:
         _refuse_after_end(body)
+    # Version and chain change here and not in the rules, so that no rule can forget them.
     changed = _RULES[type(body)](head, body, fact)
     return msgspec.structs.replace(changed, version=head.version + 1, chain=chained(head.chain, fact.stored.link))
 
@@ -168,6 +169,7 @@ def _delegation_settled(head: TurnHead, body: DelegationSettled, fact: Fact) -> 
     for each in body.progress:
         if not child_of(head, each.step, body.dispatch_id).delegated:
             raise JournalCorrupt(Reason.ILLEGAL_STATE, f"step {each.step} was not delegated")
+    # Usually closed at once. Work that a dead sidecar left is only failed here; the end of the turn closes it.
     return with_progress(head, fact, WORK_OVER | CLOSED)
 
 

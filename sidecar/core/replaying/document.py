@@ -107,6 +107,7 @@ def commits_of(document: ReplayDocument) -> Mapping[Digest, tuple[str, str]]:
 
 def _attempts_of(child: ChildOpened, recorded: Mapping[int, AttemptRecorded]) -> tuple[RecordedAttempt, ...]:
     where = f"call {child.call_id} ({child.slot})"
+    # Number 0: the call was stopped before its first attempt. Otherwise a gap means that an attempt was not recorded.
     expected = [0] if 0 in recorded else list(range(1, len(recorded) + 1))
     if not recorded or sorted(recorded) != expected:
         raise CannotReplay(
@@ -119,6 +120,7 @@ def _attempts_of(child: ChildOpened, recorded: Mapping[int, AttemptRecorded]) ->
             attempt = attempt_from_json(recorded[number].frames_json)
         except ValueError as error:
             raise CannotReplay(f"{where}, attempt {number}: {error}") from None
+        # A replay with some of the inputs would differ from the turn, and the difference would say nothing.
         if attempt.incomplete:
             raise CannotReplay(f"{where}, attempt {number}: the recording was cut: {attempt.incomplete}")
         # A breaker or a budget depends on all calls of that time, which the document does not contain.

@@ -93,6 +93,8 @@ def rest_of(routing: RoutingRecord, places: Mapping[DispatchId, Mapping[CallId, 
         places: of the calls of each dispatch, in order of acceptance.
         digest: `binding_digest` of the request of the first dispatch; empty if there is none.
     """
+    # There is one report of intents per dispatch; a further one is what the parent declared at the end. Times become
+    # offsets from the end, because the fact of the end has its absolute time.
     now, undispatched = routing.ended_at, routing.intents[len(places) :]
     calls = [
         Routed(
