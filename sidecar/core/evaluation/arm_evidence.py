@@ -129,6 +129,7 @@ class ArmEvidence:
             known.total += value
 
     def _first(self, measure: str, user: str) -> bool:
+        # Per measure: a user without tokens so far may still count for them later.
         seen, mark = self._seen.setdefault(measure, {}), self._mark(user)
         if mark in seen:
             return False
@@ -156,5 +157,6 @@ def block_of(age: timedelta) -> int:
         if age < end:
             # Not below 0: the time of a fact is by its sidecar's clock, which may be behind the one that set the ramp.
             return number + max(0, (age - begin) // length)
+        # All blocks of this part of the schedule precede; their lengths divide the part without a rest.
         number, begin = number + (end - begin) // length, end
     return number + (age - begin) // LAST_LENGTH

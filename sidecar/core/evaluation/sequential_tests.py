@@ -94,6 +94,8 @@ def follow(blocks: Iterable[tuple[Tally, Tally]]) -> Iterator[Comparison]:
             # No bet otherwise: the test is about a higher mean of the active arm, and a lower one must not count as
             # evidence.
             if high > low:
+                # The best single mean under the hypothesis. Against it, the bet wins nothing on average if the arms do
+                # not differ.
                 pooled = (active.count * high + target.count * low) / (active.count + target.count)
                 log_e += _log_ratio(active, high, pooled) + _log_ratio(target, low, pooled)
             before, waiting = (before[0].plus(active), before[1].plus(target)), (Tally(), Tally())
@@ -126,6 +128,7 @@ def detectable(active: int, target: int, base: float, alpha: float) -> float:
     low, high = base, 1 - 1e-9
     # Fifty halvings reach the precision of a float; a loop until convergence could run for ever.
     for _ in range(50):
+        # Bisection works because the growth rises with the higher mean.
         middle = (low + high) / 2
         low, high = (low, middle) if _growth(active, target, middle, base) >= needed else (middle, high)
     return high - base

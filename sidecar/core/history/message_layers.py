@@ -89,6 +89,7 @@ def _ids_in(value: Any, depth: int) -> Iterator[str]:
     elif isinstance(value, dict):
         for name, member in value.items():
             if name in ID_NAMES:
+                # Not searched for nested ids: an object under such a name is data, not an id.
                 yield from _plain_ids(member)
             else:
                 yield from _ids_in(member, depth - 1)

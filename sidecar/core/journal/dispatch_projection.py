@@ -44,6 +44,7 @@ class DispatchProjection:
     def __init__(self, opened: DispatchOpened, request: Request, claims: SurfaceClaims) -> None:
         """Begin without outcomes."""
         self.opened, self.request, self.claims = opened, request, claims
+        # By place, then by revision.
         self._outcomes: dict[int, dict[int, CallOutcome]] = {}
 
     def outcome(self, settled: Settlement, texts: OutcomeTexts, row: ChildOpened | None) -> CallOutcome:

@@ -42,6 +42,7 @@ from sidecar.core.journal.texts import EndTexts, OutcomeTexts
 
 BEGUN: Final = (Mark(What.CREATED, 0), Mark(What.STARTED, 0))
 """The first events of every recorded child. No fact stores them: the fact that opens the child implies them."""
+# Empty and not None, which would mean: the same text as in the request.
 NO_CONTRACT_TEXTS: Final = ContractTexts(description="", task_prompt="", goal_summary="", title="")
 
 
@@ -109,7 +110,7 @@ class TurnProjection:
     def _opened(self, draft: Draft, body: facts.DispatchOpened) -> DispatchOpened:
         claims = self._bind(body.claims, draft.texts.user)
         request = request_of(body.dispatch_id, body.asked, draft.texts.request or RequestTexts(), draft.texts.values)
-        # Derived, not stored: the fingerprint of a repeated request is compared with that of this text.
+        # Derived, not stored: a takeover restores the request from this text, and a repeated request is compared with it.
         request_json = request.to_json()
         opened = DispatchOpened(
             turn_id=self.turn_id,

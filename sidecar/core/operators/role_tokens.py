@@ -101,6 +101,7 @@ class RoleTokens:
         self, judge: SignatureVerifier, deployment: str, limits: Mapping[str, KeyLimits] | None = None
     ) -> None:
         self._deployment = deployment
+        # One tuple, replaced as a whole: see `open`.
         self._accepted = judge, limits or {}
 
     def accept(self, judge: SignatureVerifier, limits: Mapping[str, KeyLimits]) -> None:
@@ -141,6 +142,7 @@ class RoleTokens:
             raise invalid("not_yet_valid", "it is not valid yet; compare the clocks")
         if now >= _moment(claims.exp):
             raise invalid("expired", "it has expired; mint another one")
+        # Last: the answer names the limits of the key, and is only for the holder of a valid token of it.
         if limits is not None and not limits.allow(claims.role, claims.sub):
             what = f"{limits.described()}, not for {claims.role} as {claims.sub}"
             raise invalid("key", f"{what}; mint another one, or use another key", key=claims.kid)

@@ -63,6 +63,7 @@ Recorded = Mapping[RecordedCall, tuple[RecordedAttempt, ...]]
 def document_of(turn: StoredTurn, attempts: tuple[AttemptRecorded, ...]) -> ReplayDocument:
     """Return the document of a recorded turn."""
     dispatches = tuple(each.opened for each in turn.dispatches)
+    # The valid outcomes, i.e. those that the parent received, also where a later revision replaced the first.
     outcomes = {each.opened.dispatch_id: tuple(each.outcomes) for each in turn.dispatches}
     # Delegated children are not replayed: the recording of the delegating child has their results.
     children = tuple(each.opened for each in turn.children if each.opened.parent_child_id is None)

@@ -110,6 +110,7 @@ class IncomingValidator(Struct):
 
 
 def _after(stage: LaneStage, wanted: LaneStage) -> LaneStage:
+    # While it is opening, the caller repeats the request after the hello. While it is closing, the client has left.
     return wanted if stage is LaneStage.OPEN else stage
 
 

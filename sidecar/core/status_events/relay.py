@@ -71,6 +71,7 @@ class StatusRelay:
         # Before the rate limit: unknown types are dropped anyway, and must not use up the tokens of known ones.
         if rule is None:
             return "unknown", None
+        # Per call: a sub-agent that reports too often must not silence its siblings.
         bucket = self._buckets.get(reporter.index)
         if bucket is None:
             bucket = self._buckets[reporter.index] = TokenBucket(self._vocabulary.per_second, self._vocabulary.burst)

@@ -66,6 +66,7 @@ def _number(turn_id: TurnId, versions: Sequence[int], place: int) -> Finding | N
     there = versions[place - 1]
     if there < place:
         return _of(FindingKind.FACTS_REORDERED, turn_id, place, f"is numbered {there}")
+    # One finding for the whole gap.
     which = f"fact {place}" if there == place + 1 else f"facts {place} to {there - 1}"
     text = f"{which} of turn {turn_id} missing; the next one there is {there}"
     return Finding(FindingKind.FACT_MISSING, text, turn_id=turn_id, sequence=place)

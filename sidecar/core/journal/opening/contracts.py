@@ -108,6 +108,7 @@ class BareTemplate(msgspec.Struct, frozen=True):
 
 def bare_template(tool: SurfaceTool) -> BareTemplate:
     """Return `contract_template` in the form of facts; `SurfaceTool.made_once` caches it."""
+    # Once per tool and not per call: reducing and verifying a contract takes longer than filling in two values.
     common = contract_template(tool).common
     # The turn and the step are placeholders, because the result has neither. Title and digest are those of the tool
     # itself, so that both count as known and are left out.
@@ -128,6 +129,7 @@ def called(claims: SurfaceClaims, slot: Slot, step: int, request: Request, place
 
 def below(claims: SurfaceClaims, slot: Slot, step: int, parent: ChildId, contract: Contract) -> ContractPosition:
     """Return what the contract of a child that `parent` delegates to repeats; `contract` is that of the parent."""
+    # None if the turn bound no definition of this slot; the digest is then stored.
     digest = dict(claims.tools).get(slot)
     return ContractPosition(claims.turn_id, slot, step, said_above(contract), parent, digest, path_of(parent, contract))
 
@@ -181,7 +183,7 @@ def stripped(contract: Contract, place: ContractPosition) -> tuple[BareContract,
         ownership=None if contract.ownership == (f"slot:{slot}",) else contract.ownership,
         ancestors=None if contract.ancestors == place.ancestors else _bare(contract.ancestors),
     )
-    # Proven for each contract: whatever this form cannot express must not be written, because a fact in the journal is
+    # Verified by restoring it: a contract that this form cannot express must not be written, because a recorded fact is
     # final.
     if restored(bare, texts, place) != contract:
         raise ValueError("the contract contradicts the place of its child")

@@ -1,7 +1,7 @@
 """The request of a dispatch: reduced for a fact, and restored from the fact.
 
-A sidecar that takes a dispatch over needs the request to run the remaining calls. A repeated request is recognised by
-the fingerprint of its restored text.
+A sidecar that takes a dispatch over needs the request to run the remaining calls, and to compare a repeated request
+with it.
 """
 
 from collections.abc import Sequence
@@ -80,7 +80,7 @@ class Request(msgspec.Struct, frozen=True):
     join: Join
 
     def to_json(self) -> str:
-        """Return the text whose fingerprint identifies a repeated request."""
+        """Return the text of `DispatchOpened.request_json`, from which operations restore the request."""
         return msgspec.json.encode(self).decode()
 
 
@@ -121,6 +121,7 @@ def texts_of(request: Request) -> RequestTexts:
 
 def answers_of(calls: Sequence[ToolCall]) -> tuple[Answer, ...]:
     """Return the answers of calls to questions, as values of the fact that opens their dispatch; empty without any."""
+    # As values, and not in the body: an answer is the text of a user, which an erasure must reach.
     answers = list[Answer]()
     for place, call in enumerate(calls):
         if call.answering is not None:
