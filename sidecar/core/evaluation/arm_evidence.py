@@ -109,6 +109,7 @@ class ArmEvidence:
         if reason:
             block.failures[reason] = block.failures.get(reason, 0) + 1
         if took is not None:
+            # Bucket n holds values up to bound n; the last bucket holds all above the last bound.
             block.latency[bisect_left(LATENCY_BOUNDS, took)] += 1
 
     def spent(self, user: str, arm: str, at: datetime, tokens: int) -> None:
@@ -119,6 +120,7 @@ class ArmEvidence:
     def scored(self, user: str, arm: str, at: datetime, name: str, value: float) -> None:
         """Count a score."""
         measure = f"score {name}"
+        # `_seen` also has the three measures that are no scores.
         if measure not in self._seen and len(self._seen) >= MOST_SCORES + len(("users", "calls", "tokens")):
             self.full = True
         elif self._first(measure, user):
@@ -152,6 +154,7 @@ def block_of(age: timedelta) -> int:
     number, begin = 0, timedelta()
     for end, length in SCHEDULE:
         if age < end:
+            # Not below 0: the time of a fact is by its sidecar's clock, which may be behind the one that set the ramp.
             return number + max(0, (age - begin) // length)
         number, begin = number + (end - begin) // length, end
     return number + (age - begin) // LAST_LENGTH

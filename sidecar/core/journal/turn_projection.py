@@ -41,7 +41,7 @@ from sidecar.core.journal.opening.requests import RequestTexts, fingerprint_of, 
 from sidecar.core.journal.texts import EndTexts, OutcomeTexts
 
 BEGUN: Final = (Mark(What.CREATED, 0), Mark(What.STARTED, 0))
-"""The events of every recorded child."""
+"""The first events of every recorded child. No fact stores them: the fact that opens the child implies them."""
 NO_CONTRACT_TEXTS: Final = ContractTexts(description="", task_prompt="", goal_summary="", title="")
 
 
@@ -73,6 +73,7 @@ class TurnProjection:
                 records.append(self._opened(draft, body))
                 records += self._children(draft, body.dispatch_id, body.children)
             case facts.ChildrenOpened():
+                # The delegating child first: its event `delegated` precedes the row of the child that it delegates to.
                 records += self._progressed(draft, body.children)
                 records += self._children(draft, body.dispatch_id, body.children)
             case facts.CallsSettled():
@@ -84,8 +85,11 @@ class TurnProjection:
             case facts.ScoreRecorded():
                 records.append(self._scored(draft, body))
             case facts.TurnEnded():
+                # Before the routing decision is derived: it shows the claims, and this fact may have newer ones.
                 self._bind(body.claims, texts.user)
                 records += [*self._progressed(draft), *self._ended(draft, body)]
+            # All other kinds add events only; `CallsCancelled` adds nothing, because a cancel is a mark on the
+            # dispatch.
             case _:
                 records += self._progressed(draft)
         return records
@@ -143,6 +147,7 @@ class TurnProjection:
     ) -> ChildReading:
         of, parent = dispatch.opened, None if start.parent is None else self.children[start.parent]
         place = start.step - of.first_step
+        # A call takes what its contract repeats from the request, a delegated child from the contract of its parent.
         contract: Contract = restored(
             start.contract,
             texts,
@@ -155,6 +160,7 @@ class TurnProjection:
             turn_id=self.turn_id,
             episode_id=of.episode_id,
             dispatch_id=of.dispatch_id,
+            # No call of the model asked for a delegated child, and its step is no place of the request.
             call_id=dispatch.request.calls[place].call_id if parent is None else CallId(start.child_id),
             slot=start.slot,
             step_idx=start.step,
@@ -177,6 +183,7 @@ class TurnProjection:
     ) -> Iterator[Record]:
         child = self.children[progress.step]
         for mark in progress.marks:
+            # None: the texts were erased. The events remain, with their names and times.
             yield child.take(mark, next(values, None), draft.at, child.so_far.about(settled, delegated))
 
     def _settled(self, draft: Draft, body: facts.CallsSettled) -> Iterator[Record]:
@@ -228,6 +235,7 @@ class TurnProjection:
         return self.children[dispatch.opened.first_step + settled.place].opened if settled.ran else None
 
     def _ended(self, draft: Draft, body: facts.TurnEnded) -> Iterator[Record]:
+        # `take` has bound the claims of this fact.
         claims = self._bind(None, None)
         texts = draft.texts.end or EndTexts()
         yield TurnEnded(
@@ -259,6 +267,7 @@ def settled_as(outcome: CallOutcome | None) -> Values:
         return NO_VALUES
     usage = outcome.usage
     spent = () if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens)
+    # Without trailing None, like stored values, so that derived and stored events have the same details.
     return trimmed((outcome.outcome.value, len(outcome.answer.components), outcome.answer.data_unavailable, *spent))
 
 

@@ -21,6 +21,7 @@ Microseconds = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 """At most what a float represents exactly: a replay computes with floats."""
 
 
+# Arrays instead of objects: a frame can be one word of a stream, and names of fields would be most of its bytes.
 class _Frame(msgspec.Struct, frozen=True, array_like=True):
     """`[kind, offset, ...]`."""
 
@@ -82,7 +83,7 @@ class UnexpectedFrame(_Frame, frozen=True, array_like=True, tag="stray"):
 
 @unique
 class Effect(StrEnum):
-    """An action of the tool gateway that changes an outcome."""
+    """An action of the tool gateway that can change the outcome of the call."""
 
     CALLED = "called"
     RELEASED = "released"

@@ -47,6 +47,7 @@ def turn_findings(turn_id: TurnId, found: TurnFacts) -> Iterator[Finding]:
     except JournalCorrupt as broken:
         text = f"fits its link, and {SENTENCES[broken.reason]}{broken.about and f' ({broken.about})'}"
         yield _of(FindingKind.RULE_BROKEN, turn_id, place, text)
+    # A finding instead of an exception: one turn must not end the verification of the whole record.
     except NOT_DERIVED as error:
         yield _of(FindingKind.RULE_BROKEN, turn_id, place, f"fits its link, and says what cannot be: {error}")
     else:
@@ -77,6 +78,7 @@ def _taken(state: TurnState, stored: Stored, later: Sequence[Stored]) -> Finding
     if not _fits(state.head, stored, draft):
         return _misfit(state, stored, draft, later)
     fact = _fact(state.head, stored, draft)
+    # The records are derived as well: facts that pass the rules may still contradict each other in their texts.
     state.take(fact, after(state.head, fact))
     return None
 
@@ -95,6 +97,8 @@ def _misfit(state: TurnState, stored: Stored, draft: Draft, later: Sequence[Stor
     place, kind, head = state.head.version + 1, kind_of(draft.body), state.head
     # Only for the text of the finding: "moved" and "altered" need different investigations.
     for behind, other in enumerate(later[:MOST_LOOKED_AT], place + 1):
+        # The head as it would be if this fact stood behind the other one. If its link fits there, only its position is
+        # wrong.
         head = _gone_on(head, other)
         if _fits(head, stored, draft):
             text = f"({kind}) belongs behind fact {behind}: facts were moved"

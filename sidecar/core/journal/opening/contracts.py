@@ -109,6 +109,8 @@ class BareTemplate(msgspec.Struct, frozen=True):
 def bare_template(tool: SurfaceTool) -> BareTemplate:
     """Return `contract_template` in the form of facts; `SurfaceTool.made_once` caches it."""
     common = contract_template(tool).common
+    # The turn and the step are placeholders, because the result has neither. Title and digest are those of the tool
+    # itself, so that both count as known and are left out.
     place = ContractPosition(TurnId(""), tool.slot, 0, ContractTexts(title=tool.name), digest=common.definition_digest)
     bare, _ = stripped(common, place)
     return BareTemplate(bare)
@@ -136,6 +138,7 @@ def said_in(request: Request, place: int) -> ContractTexts:
     return ContractTexts(
         description=asked_in(call),
         task_prompt=request.task_prompt,
+        # Cut like the contract itself. Otherwise a long context would differ, and be stored a second time.
         goal_summary=request.prior_context[:GOAL_SUMMARY_LIMIT],
         title=call.tool_name,
     )
@@ -143,6 +146,7 @@ def said_in(request: Request, place: int) -> ContractTexts:
 
 def said_above(contract: Contract) -> ContractTexts:
     """Return the texts of a delegating child's contract that the contract below it repeats."""
+    # A delegated child has no call, so its description and title are its own and are always stored.
     return ContractTexts(task_prompt=contract.step.description, goal_summary=contract.parent.goal_summary)
 
 
@@ -195,6 +199,7 @@ def restored(bare: BareContract, texts: ContractTexts, place: ContractPosition) 
     outputs = DEFAULT_OUTPUTS
     if bare.outputs is not None:
         outputs = Outputs(report_format=bare.outputs[0], report_path_pattern=bare.outputs[1])
+    # The empty texts below are for the type checker: `stripped` stores every text that `place` does not have.
     return Contract(
         parent=Parent(
             run_id=place.turn_id,

@@ -18,6 +18,7 @@ from sidecar.core.identifiers import CallId, DispatchId
 from sidecar.core.journal.opening.part import Digests, Part, packed, unpacked
 
 ON_DISCONNECT: Final = "cancel"
+"""The default, which facts omit: the calls are cancelled once no listener is left."""
 Answer: TypeAlias = tuple[Any, ...]
 """The place of a call that answers a question, then the fields of its `Answering`."""
 
@@ -87,6 +88,7 @@ def request_from_json(text: str, dispatch_id: DispatchId) -> Request:
     """Return a stored request. Raises `ValueError` if writing it again would not give the same text."""
     request: Request = from_json(text, Request)
     # A request that loses anything on the way would be run differently after a takeover.
+    # A stored request must not contain the token either: a reader of the record could use it for the turn.
     if request.to_json() != text or request.surface_token or request.dispatch_id != dispatch_id:
         raise ValueError(f"the stored request of {dispatch_id} has another form")
     return request
@@ -127,6 +129,7 @@ def answers_of(calls: Sequence[ToolCall]) -> tuple[Answer, ...]:
 
 
 def _answering(answer: Answer) -> Answering:
+    # After the place, in the order of the fields of `Answering`, as `astuple` wrote them.
     receipt, text, decision, answered_by = answer[1:]
     return Answering(receipt, text, None if decision is None else Decision(decision), Answerer(answered_by))
 
