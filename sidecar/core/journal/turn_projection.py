@@ -110,7 +110,7 @@ class TurnProjection:
     def _opened(self, draft: Draft, body: facts.DispatchOpened) -> DispatchOpened:
         claims = self._bind(body.claims, draft.texts.user)
         request = request_of(body.dispatch_id, body.asked, draft.texts.request or RequestTexts(), draft.texts.values)
-        # Derived, not stored: a takeover restores the request from this text, and a repeated request is compared with it.
+        # Derived, not stored: a takeover restores the request from it, and a repeated request is compared with that.
         request_json = request.to_json()
         opened = DispatchOpened(
             turn_id=self.turn_id,
