@@ -59,7 +59,6 @@ class Measure(Struct, frozen=True):
     @property
     def breached(self) -> bool:
         """Return whether the active definition is worse: significantly, and by a relevant difference."""
-        # Two conditions: certain, and large enough to matter.
         return self.seen.exceeds(self.alpha) and self.seen.difference >= SMALLEST[self.kind]
 
     @property

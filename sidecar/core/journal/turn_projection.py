@@ -1,8 +1,9 @@
 """Derives readable records from the facts of one turn: rows, events, outcomes and the end, in one order.
 
-Every reader of the record uses this module: restores and takeovers, `ListTurns`, `WatchEvents` and replays. Records of
-earlier facts never change when another fact arrives; each fact only appends records. A watcher can therefore continue
-after any record. The types of the records are in `core/executing`.
+All readers of whole turns use this module: restores and takeovers, `GetTurn`, `WatchEvents` and replays. Lists of turns
+have a smaller derivation (`core/listing/turn_rows.py`). Records of earlier facts never change when another fact
+arrives; each fact only appends records. A watcher can therefore continue after any record. The types of the records are
+in `core/executing`.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,8 @@
 """One recorded attempt: every input from outside while it ran, with its time.
 
 Offsets are microseconds since the attempt began. Each is greater than the previous one, so the order is unambiguous.
-Stored as JSON in `AttemptRecorded.frames_json`.
+The record stores an attempt as MessagePack (`core/journal/attempt_frames.py`). Readers get it as JSON, in
+`AttemptRecorded.frames_json`.
 """
 
 from enum import StrEnum, unique
@@ -194,12 +195,12 @@ class _Version(msgspec.Struct):
 
 
 def attempt_to_json(attempt: RecordedAttempt) -> str:
-    """Return the stored form. Raises `UnicodeEncodeError` or `TypeError` for values that JSON cannot express."""
+    """Return the JSON form. Raises `UnicodeEncodeError` or `TypeError` for values that JSON cannot express."""
     return _ENCODER.encode(attempt).decode()
 
 
 def attempt_from_json(text: str) -> RecordedAttempt:
-    """Read the stored form. Raises `ValueError` if it is damaged or of another version."""
+    """Read the JSON form. Raises `ValueError` if it is damaged or of another version."""
     try:
         # The version first: a newer form would otherwise give a decoding error about some field.
         found = from_json(text, _Version).version

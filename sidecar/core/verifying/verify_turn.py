@@ -56,6 +56,7 @@ def turn_findings(turn_id: TurnId, found: TurnFacts) -> Iterator[Finding]:
 
 def first_day(found: TurnFacts) -> date:
     """Return the day whose running roots cover the facts of a turn."""
+    # `date.min` if nothing is known of the turn: no running root has this day, so none covers it.
     return found.day or (found.facts[0].at.astimezone(UTC).date() if found.facts else date.min)
 
 
