@@ -59,7 +59,6 @@ class TombstonesInFile:
         """Apply a stop immediately, then write it durably. Raises `OSError`."""
         if self._memory.remember(stop):
             await self._keep(line_of(TombstoneEntry(stop=stop)))
-        # Known, but an earlier write failed: the repeated request must not be answered before the stop is on disk.
         elif self._unwritten:
             await self._keep(b"")
 
@@ -92,7 +91,10 @@ class TombstonesInFile:
         os.close(self._handle)
 
     async def _keep(self, line: bytes) -> None:
-        """Write a line, together with earlier lines that could not be written. Raises `OSError`."""
+        """Write a line, together with earlier lines that could not be written. Raises `OSError`.
+
+        An empty line writes the earlier ones: a repeated request must not be answered before its stop is on disk.
+        """
         self._unwritten += line
         # One write at a time: two would begin at the same position and overwrite each other. The loop of a running
         # write also writes the lines that are added meanwhile.

@@ -284,9 +284,9 @@ class JournalStore(ReadsOfJournal):
             for append in appends:
                 facts += len(append.facts) if kept[append.turn_id] else 0
             self._lists.appended(facts)
-        for plan in plans:
+        for plan in plans:  # those whose version differs are decided again by `_decide_and_keep`
             turn = self._turns.get(plan.turn_id)
-            if not kept.get(plan.turn_id, True):  # its version differs: `_decide_and_keep` decides it again
+            if not kept.get(plan.turn_id, True):
                 self._turns.pop(plan.turn_id, None)
                 continue
             if turn is not None and turn.standing.head.ended:
