@@ -21,6 +21,11 @@ MODULES: Final = (
     *(REPOSITORY / f"sidecar/core/{name}.py" for name in CORE),
 )
 """Where the classes are that a plugin's author meets."""
+OPTIONAL: Final[Mapping[str, tuple[str, ...]]] = {
+    "FlagBackend": ("NamedFlagBackend", "FlagWriter"),
+    "EpisodeMemory": ("UserEraser",),
+}
+"""By interface, what an object of it may implement besides."""
 LABEL: Final = re.compile(r"^([\w, ]+): +(.*)", re.DOTALL)
 SOURCES: Final = re.compile(r" ?Source: .+?\.(?=\s|$)| ?\((?:[A-Z]+\d?-[\w-]+(?:, )?)+\)")
 """Requirement ids, which are for readers of the code."""
@@ -117,8 +122,13 @@ def _descriptor(defined: Mapping[str, ast.ClassDef | ast.FunctionDef], name: str
 
 
 def _object(defined: Mapping[str, ast.ClassDef | ast.FunctionDef], name: str) -> Iterator[str]:
-    node = _class(defined, name)
-    yield f"\n**Object `{name}`.** {documented(node).text}\n\n| method | what it does |\n|---|---|\n"
+    yield from _methods(_class(defined, name), "Object")
+    for each in OPTIONAL.get(name, ()):
+        yield from _methods(_class(defined, each), "Optional interface")
+
+
+def _methods(node: ast.ClassDef, title: str) -> Iterator[str]:
+    yield f"\n**{title} `{node.name}`.** {documented(node).text}\n\n| method | what it does |\n|---|---|\n"
     for method in node.body:
         if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
             doc = documented(method)

@@ -23,7 +23,7 @@ class FlagBackend(Protocol):
 
 @runtime_checkable
 class NamedFlagBackend(Protocol):
-    """A flag backend that cannot list its flags; optional, beside `FlagBackend`."""
+    """For a flag backend that cannot list its flags."""
 
     def set_names(self, names: frozenset[str]) -> None:
         """Store the names of all flags of this backend that the sidecar uses. Called before each fetch.
@@ -35,7 +35,7 @@ class NamedFlagBackend(Protocol):
 
 @runtime_checkable
 class FlagWriter(Protocol):
-    """Switches flags; optional, beside `FlagBackend`. Source: PF1-D-7, PF1-D-20."""
+    """Switches flags for operators. Source: PF1-D-7, PF1-D-20."""
 
     async def switch(self, name: str, on: bool, by: str) -> None:
         """Switch a flag, and create it if it does not exist. Has no effect if the flag already has this state.

@@ -59,7 +59,7 @@ class EpisodeMemory(Protocol):
 
 @runtime_checkable
 class UserEraser(Protocol):
-    """An optional interface of an episode memory, with which `sidecar erase` also removes conversations."""
+    """With it, `sidecar erase` also removes conversations."""
 
     async def erase(self, principal: Principal) -> int:
         """Remove every episode of a user, with its summary, also from files on disk. Return the number of episodes."""

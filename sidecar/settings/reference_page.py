@@ -27,6 +27,9 @@ REQUIRED: Final = {
     f"operators.key.{ANY_NAME}.file": "/etc/sidecar/operators/watchdog.pub",
     f"operators.key.{ANY_NAME}.roles": ["breaker"],
     f"operators.key.{ANY_NAME}.subjects": ["watchdog@example"],
+    **{f"{issuer}.url": "https://login.example.com" for issuer in ("principals", "operators.issuer")},
+    **{f"{issuer}.audience": "dispatch-sidecar" for issuer in ("principals", "operators.issuer")},
+    "operators.issuer.roles": {"sidecar-operators": "operator"},
 }
 """Example values of the required settings, which have no default to show."""
 
@@ -37,17 +40,21 @@ class Table:
 
     Attributes:
         path: the path, e.g. `record.sqlite`; empty for the settings themselves.
-        defaults: the section with its default values; None if the section is required, or occurs once for each name.
+        defaults: the section with its default values; None if the section is required, is absent by default, or occurs
+            once for each name.
+        absent: whether the section is absent by default, or occurs once for each name. The example file has it as a
+            comment, because its required settings would otherwise be set.
     """
 
     path: str
     section: type[Section]
     defaults: Section | None
+    absent: bool = False
 
     def fields(self) -> Iterator[tuple[str, Setting, Any]]:
         """Yield name, description and default of each setting that is not a section itself."""
         for name, field in self.section.SETTINGS.items():
-            if not _is_section(field.kind):
+            if _section_of(field.kind) is None:
                 # The parent section may construct the defaults with other values than those of the class.
                 yield name, field, field.default if self.defaults is None else getattr(self.defaults, name)
 
@@ -62,10 +69,10 @@ def example_toml() -> str:
     ]
     for table in _tables(Settings, "", None):
         if table.path:
-            mark = "#" if ANY_NAME in table.path else ""
+            mark = "#" if table.absent else ""
             lines += ["", f"# {_first_line(table.section)}", f"{mark}[{table.path}]"]
         for name, field, default in table.fields():
-            lines += _example_lines(table.path, name, field, default)
+            lines += _example_lines(table, name, field, default)
     return "\n".join(lines) + "\n"
 
 
@@ -95,23 +102,29 @@ def settings_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _tables(section: type[Section], path: str, defaults: Section | None) -> Iterator[Table]:
+def _tables(section: type[Section], path: str, defaults: Section | None, *, absent: bool = False) -> Iterator[Table]:
     """Yield a section and, recursively, the sections inside it, in the order of their definition."""
-    yield Table(path, section, defaults)
+    yield Table(path, section, defaults, absent)
     for name, field in section.SETTINGS.items():
         inner, kind = (f"{path}.{name}" if path else name), field.kind
-        if _is_section(kind):
-            yield from _tables(kind, inner, None if field.is_required() else field.default)
+        found = _section_of(kind)
+        if found is not None:
+            default = None if field.is_required() else field.default
+            yield from _tables(found, inner, default, absent=absent or (default is None and not field.is_required()))
         elif get_origin(kind) is dict and _is_section(get_args(kind)[1]):
-            yield from _tables(get_args(kind)[1], f"{inner}.{ANY_NAME}", None)
+            yield from _tables(get_args(kind)[1], f"{inner}.{ANY_NAME}", None, absent=True)
 
 
-def _example_lines(path: str, name: str, field: Setting, default: Any) -> list[str]:
+def _section_of(kind: Any) -> type[Section] | None:
+    """Return the section that a setting is, or may be (`OperatorSettings | None`)."""
+    return next((each for each in (kind, *get_args(kind)) if _is_section(each) and get_origin(kind) is not dict), None)
+
+
+def _example_lines(table: Table, name: str, field: Setting, default: Any) -> list[str]:
     """Return the lines of one setting: its description as a comment, and its assignment."""
     comment = f"# {field.description}"
     if field.is_required():
-        mark = "#" if ANY_NAME in path else ""
-        return [comment, f"{mark}{name} = {_toml(REQUIRED[f'{path}.{name}'])}"]
+        return [comment, f"{'#' if table.absent else ''}{name} = {_toml(REQUIRED[f'{table.path}.{name}'])}"]
     if default is None or default == {}:
         return [f"{comment} (`{name}` is unset.)"]
     return [comment, f"#{name} = {_toml(default)}"]
@@ -125,7 +138,9 @@ def _cell(field: Setting, default: Any) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Return a default value in TOML. Strings, numbers, booleans and lists are written as in JSON."""
+    """Return a value in TOML. Strings, numbers, booleans and lists are written as in JSON."""
+    if isinstance(value, dict) and value:
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(each)}" for key, each in value.items()) + " }"
     if isinstance(value, timedelta):
         return json.dumps(duration_text(value))
     if isinstance(value, Enum):

@@ -2,7 +2,7 @@
 
 import ast
 
-from scripts.document_hooks import PAGE, definitions, documented, page
+from scripts.document_hooks import OPTIONAL, PAGE, definitions, documented, page
 from sidecar.policy.specs import SPEC_TYPES
 
 
@@ -15,6 +15,7 @@ def test_the_page_is_current_and_has_every_hook_descriptor_and_object() -> None:
         assert f"\n## `{hook}`\n" in text
         assert f"**Descriptor `{spec.__name__}`.**" in text
     assert text.count("\n**Object `") == len(SPEC_TYPES)
+    assert text.count("\n**Optional interface `") == sum(map(len, OPTIONAL.values()))
     assert text.count("| May block or await | no. ") == len(SPEC_TYPES)
 
 

@@ -43,6 +43,7 @@ class Changes:
         self._to_announce = False
         self._subscribers: list[Callable[[], None]] = []
         self._seen: Any = None
+        """The last version that was read. Kept when the connection breaks, so that a commit meanwhile is noticed."""
         self._connection: Connection | None = None
 
     @contextmanager
@@ -70,6 +71,8 @@ class Changes:
                 # Notified here and not in the transaction of the change: all commits with a notification take one lock
                 # of the database, so they would wait for each other.
                 if self._to_announce:
+                    # Before the notification: a commit during it needs another one. If the notification is lost, other
+                    # sidecars see the change with their next read of the version.
                     self._to_announce = False
                     await self._bounded(connection.execute("select pg_notify($1, '')", self._channel))
                 await self._look(connection)

@@ -14,6 +14,7 @@ from sidecar.adapters.postgresql.failures import AGAIN, BROKEN, unavailable
 from sidecar.core.errors import StoreUnavailable
 
 LEAST_VERSION: Final = 13
+"""The oldest accepted major version of the server."""
 TABLE: Final = "schema_migrations"
 LOCK: Final = 0x53494445
 """Number of the advisory lock under which a schema is changed."""
@@ -22,6 +23,7 @@ SECONDS_TO_BE_HEARD: Final = 1.0
 """Seconds within which a notification to oneself must arrive; a direct connection delivers it in milliseconds."""
 BACKEND: Final = "select pg_backend_pid()"
 TRIES: Final = 5
+"""Number of tests for a pooler."""
 Result = TypeVar("Result")
 
 
@@ -69,6 +71,7 @@ async def _changes_backends(connection: Connection, dsn: str, limits: Connection
             before = await _backend(connection, limits)
             async with other.transaction():
                 held = await _backend(other, limits)
+                # If the pooler has only one server connection, which the other client holds, no answer comes.
                 async with asyncio.timeout(SECONDS_TO_BE_HEARD):
                     after = await connection.fetchval(BACKEND)
             if held == before or after != before:

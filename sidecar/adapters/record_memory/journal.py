@@ -25,7 +25,7 @@ class MemoryJournal:
         alive: returns whether another instance is alive; None: there are no others.
     """
 
-    waits = False
+    waits = False  # `append` never yields to the event loop
 
     def __init__(
         self,
@@ -98,6 +98,7 @@ class MemoryJournal:
     async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
         """Return turns that have not ended."""
         found = [turn_id for turn_id, turn in reversed(self.contents.turns.items()) if not turn.head.ended]
+        # Like in the databases, an unknown turn begins at the newest one.
         begin = found.index(before) + 1 if before in found else 0
         return found[begin : begin + limit]
 
@@ -132,6 +133,7 @@ class MemoryJournal:
 
     async def turn_ids(self) -> AsyncIterator[TurnId]:
         """Iterate over all turns."""
+        # A copy: other tasks may add and drop turns while the caller has the control.
         for turn_id in list(self.contents.turns):
             yield turn_id
 

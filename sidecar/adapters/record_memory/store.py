@@ -34,7 +34,7 @@ class MemoryStore(JournalStore):
         recorder: Recorder | None = None,
     ) -> None:
         journal = MemoryJournal(contents, instance, alive)
-        nothing: Any = _NeverNeeded()
+        nothing: Any = _NeverNeeded()  # appends do not wait, so no task writes them
         lists = TurnListReader(Projector(journal, journal.contents.rows, nothing), at_once=True)
         super().__init__(journal, nothing, recorder or nothing, partial(os.urandom, SALT_BYTES), lists)
         self.journal, self.contents = journal, journal.contents

@@ -33,11 +33,12 @@ async def open_postgres_journal(
             "transaction_pooler", f"{redacted_dsn(dsn)}: changes show after a second; see docs/postgresql.md"
         )
         options = structs.replace(options, limits=replace(options.limits, pooled=True))
+    # Before the first lease, whose table the schema creates.
     await upgrade(dsn, SCHEMA, options.limits)
     journal = PostgresJournal(dsn, instance, options)
     try:
         await journal.renew_lease()
-    except BaseException:
+    except BaseException:  # also a cancellation: the connections must not outlive it
         await journal.close()
         raise
     return journal

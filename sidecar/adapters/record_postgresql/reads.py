@@ -65,6 +65,7 @@ LOCKED: Final = "55P03"
 PAGE: Final = 500
 """Rows in one read of a possibly long result."""
 SECONDS_TO_REMOVE: Final = 60.0
+"""Time limit of a removal, here and at the server. Dropping a partition and erasing many texts take long."""
 TRIES: Final = 5
 """Attempts to remove data; each gives up quickly where other transactions would have to wait for it."""
 
@@ -130,6 +131,7 @@ class PostgresReads:
     async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
         """Iterate over all facts of the turns of a day."""
         instance, number = "", 0
+        # A page begins after a fact and not at an offset, so rows that are added or removed meanwhile shift nothing.
         while page := await self._asking.rows(OF_DAY, day, instance, number, PAGE):
             for row in page:
                 yield fact_from(row)
@@ -178,6 +180,7 @@ class PostgresReads:
         for tries in range(1, TRIES + 1):
             try:
                 return await self._readers.run(run, SECONDS_TO_REMOVE)
+            # The removal may have happened. Not repeated here: the caller reads again what is left to remove.
             except ConnectionLost:
                 break
             except asyncpg.PostgresError as error:

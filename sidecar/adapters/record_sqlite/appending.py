@@ -18,8 +18,9 @@ NEW_FRAMES: Final = "INTO attempt_frames (place, turn, attempt_id, step, number,
 NEW_ROOT: Final = "OR REPLACE INTO roots (instance, day, number, root)"
 INDEXED: Final = "UPDATE turns SET expires_at = ?, ended_at = ?, called = ? WHERE number = ?"
 REACHED: Final = "SELECT max((SELECT coalesce(max(number), 0) FROM facts), (SELECT max(reached) FROM instances))"
+"""The highest number that a fact ever had. Retention may have removed this fact; `reached` then has its number."""
 MOST_TURNS: Final = 4000
-"""Maximum number of turns whose row number is cached."""
+"""Maximum number of turns whose row number is cached. The number of any other turn is read from the database."""
 
 
 class Appending:
@@ -69,10 +70,11 @@ class Appending:
             if each.head.ended:
                 self._turns.pop(each.turn_id, None)  # hardly any fact follows the end of a turn
         while len(self._turns) > MOST_TURNS:
-            self._turns.popitem(last=False)
+            self._turns.popitem(last=False)  # the turn that was cached first
         return kept
 
     def _read_end(self, connection: apsw.Connection) -> None:
+        # The tables are read only once. Afterwards the cache alone gives the numbers, so an append needs no read.
         self._instance_number = connection.execute(
             "SELECT number FROM instances WHERE instance = ?", (self._instance,)
         ).get
@@ -96,6 +98,7 @@ class Appending:
         """
         found = {each.turn_id: self._number_of(connection, each.turn_id) for each in new}
         made = {turn_id: number for turn_id, number in found.items() if number and number > self._turn_number}
+        # Numbers are given without gaps, so the rows of the interrupted insert have the next numbers.
         self._turns.update(made)
         self._turn_number += len(made)
         self._insert_turns(connection, [each for each in new if found[each.turn_id] is None])
@@ -128,7 +131,7 @@ class Appending:
             if turn is None:
                 raise LookupError(f"turn {append.turn_id} is not in the journal any more")
             self._turns[append.turn_id] = turn
-            if append.index is not None and append.before > 0:
+            if append.index is not None and append.before > 0:  # a new turn was inserted with its index
                 connection.execute(INDEXED, (*_index_row(append.index), turn))
             for version, fact in enumerate(append.facts, append.before + 1):
                 number += 1
@@ -140,7 +143,8 @@ class Appending:
             for place, each in enumerate(append.frames, number * FRAMES_OF_A_FACT):
                 frames.append((place, turn, each.attempt_id, each.step, each.number, each.frames))
             days.add(append.day)
-        # All rows in few statements: the cost of the statements, not of the rows, limits the throughput.
+        # All rows in few statements: the cost of the statements, not of the rows, limits the throughput. A running root
+        # is stored once for each day, however many facts it covers.
         insert(connection, NEW_FACT, facts)
         insert(connection, NEW_FRAMES, frames)
         insert(connection, NEW_ROOT, [(self._instance_number, day.isoformat(), *self._roots[day]) for day in days])

@@ -41,7 +41,10 @@ SELECT f.number, t.turn_id, {FACT_COLUMNS} FROM facts f
   CROSS JOIN turns t ON t.number = f.turn JOIN instances i ON i.number = f.instance
   WHERE f.number > ? AND f.number <= ? AND t.day = ? ORDER BY f.number LIMIT ?
 """  # noqa: S608 - names only
-"""Walks the facts of a range of numbers, most of which belong to the day. `CROSS JOIN` forces this join order."""
+"""Walks the facts of a range of numbers, most of which belong to the day.
+
+`CROSS JOIN` forces this join order. With the turns first, SQLite would have to sort all facts of the day for each page.
+"""
 FACTS_AS_STORED: Final = f"""
 SELECT f.version, {FACT_COLUMNS} FROM turns t JOIN facts f ON f.turn = t.number
   JOIN instances i ON i.number = f.instance WHERE t.turn_id = ? ORDER BY f.version
@@ -81,6 +84,7 @@ def roots(connection: apsw.Connection) -> Sequence[RootState]:
 
 def bounds_of(connection: apsw.Connection, day: date) -> tuple[int, int]:
     """Return the numbers of the first and the last fact in turns of a day."""
+    # A day without facts gives an empty range, from 1 to 0.
     lowest, highest = rows_of(connection, BOUNDS, (day.isoformat(),))[0]
     return lowest, highest
 
@@ -124,6 +128,7 @@ def removable(connection: apsw.Connection, ended_before: datetime) -> Sequence[R
     """Return the roots of the days on which every turn ended before `ended_before`."""
     until, last = microseconds(ended_before), ended_before.astimezone(UTC).date()
     # A turn belongs to the day on which it began, and ends on this day or later. Later days need not be considered.
+    # Every day with facts has a running root, so the many facts need not be read.
     old = [each for each in roots(connection) if each.day <= last]
     days = {each.day for each in old}
     young = {day for day in days if first(rows_of(connection, YOUNG, (day.isoformat(), until))) == (1,)}
@@ -150,9 +155,11 @@ def remove(connection: apsw.Connection, markers: Sequence[FactsRemoved]) -> int:
         row = (marker.instance, marker.partition.isoformat(), msgspec.json.encode(marker).decode())
         connection.execute("INSERT INTO markers VALUES (?,?,?)", row)
     removed = 0
+    # Before the facts are deleted, because the statement reads their highest number.
     connection.execute(REACHED)
     for day in sorted(days):
         of_day = (day.isoformat(),)
+        # This order: frames are found through the facts of their turn, and facts have a foreign key to turns.
         connection.execute(FRAMES_GONE, of_day)
         connection.execute(f"DELETE FROM facts WHERE {GONE}", of_day)  # noqa: S608 - names only
         connection.execute("DELETE FROM turns WHERE day = ?", of_day)
@@ -176,8 +183,11 @@ def page_saying(connection: apsw.Connection, text: str, after: int) -> tuple[int
         the number after which the next page begins, or None at the end; and the turns with a fact that contains `text`.
     """
     up_to = after + SEARCHED
+    # The column holds MessagePack, which contains the UTF-8 bytes of each string unchanged. `instr` compares bytes, and
+    # not characters, because both of its arguments are BLOBs.
     rows = rows_of(connection, SAYING, (after, up_to, text.encode()))
     newest = rows_of(connection, "SELECT coalesce(max(number), 0) FROM facts")[0][0]
+    # Retention leaves gaps in the numbers, so an empty page is not yet the end.
     return up_to if up_to < newest else None, [TurnId(turn_id) for (turn_id,) in rows]
 
 
@@ -188,6 +198,7 @@ def erase(connection: apsw.Connection, erasure: Erasure) -> None:
         RecordConflict: one of the facts does not exist, was changed, or has no texts.
     """
     marker = erasure.marker
+    # See `remove`. The trigger accepts an UPDATE of texts only with this reason, and never a change of other columns.
     connection.execute("INSERT INTO purging VALUES ('erasure')")
     for fact in erasure.facts:
         connection.execute(ERASED, (fact.texts_digest, marker.marker_id, fact.turn_id, fact.version, fact.link))
@@ -203,6 +214,7 @@ def erase(connection: apsw.Connection, erasure: Erasure) -> None:
 def remove_frames(connection: apsw.Connection, ended_before: datetime) -> int:
     """Remove the runner frames of turns that ended before a time. Return the number of attempts with removed frames."""
     connection.execute("INSERT INTO purging VALUES ('retention of frames')")
+    # Open turns are not affected: their `ended_at` is NULL, which no comparison matches.
     connection.execute(OLD_FRAMES, (microseconds(ended_before),))
     removed = connection.changes()
     connection.execute("DELETE FROM purging")

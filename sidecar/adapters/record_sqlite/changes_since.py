@@ -45,12 +45,14 @@ def changed(connection: apsw.Connection, after: Watermarks, limit: int) -> Chang
     alterations: int = connection.execute(ALTERATIONS).get
     if not rows:
         return Changes((), Watermarks(after.reached, alterations), 0)
+    # Both dictionaries have the turns in the order of their first fact here.
     first_versions: dict[TurnId, int] = {}
     facts: dict[TurnId, list[Stored]] = {}
     for _, turn_id, version, *columns in rows:
         first_versions.setdefault(turn_id, version)
         facts.setdefault(turn_id, []).append(fact_from(turn_id, tuple(columns)))
     turns = tuple(ChangedTurn(turn_id, first_versions[turn_id], tuple(kept)) for turn_id, kept in facts.items())
+    # The last row belongs to the turn of its second column, and is the last fact of this turn in the page.
     reached, newest = rows[-1][0], facts[rows[-1][1]][-1]
     marks = Watermarks({SEQUENCE: ReadPosition(reached, newest.link)}, alterations)
     return Changes(turns, marks, end - reached, newest.at if end > reached else None)

@@ -41,8 +41,8 @@ class SqliteJournal(SqliteArchiveReads):
         instance: the id of this run of the sidecar, which is new at each start.
     """
 
-    waits = True
-    shared = False
+    waits = True  # an append waits for the writer's thread and the disk
+    shared = False  # the lock of the file excludes other processes, so states in memory are always current
 
     def __init__(self, engine: SqliteEngine, instance: InstanceId) -> None:
         self._engine = engine
@@ -52,7 +52,9 @@ class SqliteJournal(SqliteArchiveReads):
         self._before = 0
         """Number of the newest turn at the start of this instance. Later turns have no work of earlier instances."""
         self._looked_up_to = 0
+        """Number of the last turn that `left_behind` has loaded."""
         self._left: list[TurnId] = []
+        """Open turns of earlier instances that may have unsettled dispatches."""
 
     @classmethod
     async def open(cls, path: Path, instance: InstanceId, report: Report) -> "SqliteJournal":
@@ -99,7 +101,7 @@ class SqliteJournal(SqliteArchiveReads):
                 self._episodes.note(each.index.episode_id)
         try:
             return await self._engine.write(lambda connection: self._append(connection, appends))
-        except BaseException:
+        except BaseException:  # also if the commit failed, which `_append` does not see
             self._end.forget()
             raise
 
@@ -107,6 +109,8 @@ class SqliteJournal(SqliteArchiveReads):
         try:
             return self._end.append(connection, appends)
         except BaseException:
+            # Also here, in the writer's thread. If the caller was cancelled, `append` has called `forget` too early:
+            # this append may have begun after it and filled the cache again.
             self._end.forget()
             raise
 
@@ -126,6 +130,7 @@ class SqliteJournal(SqliteArchiveReads):
     async def facts(self, turn_id: TurnId) -> TurnFacts:
         """Return all facts of a turn."""
         facts = await self._read(lambda connection: reading.turn_facts(connection, turn_id))
+        # No other instance is alive: each of them has lost the lock of the file.
         return TurnFacts(tuple(facts), frozenset({self._instance}))
 
     async def frames(self, turn_id: TurnId) -> Sequence[AttemptFrames]:
@@ -154,6 +159,7 @@ class SqliteJournal(SqliteArchiveReads):
                 break
             left = await self._read(partial(reading.unsettled_of_others, turn_id=turn_id, instance=self._instance))
             if left:
+                # A turn stays in the list until a read shows that nothing of it is left: a takeover may fail.
                 found += left
                 still.append(turn_id)
         # Only turns of earlier instances can be left behind, so no turn is ever added to the list.
@@ -187,7 +193,7 @@ class SqliteJournal(SqliteArchiveReads):
         try:
             return await self._engine.write(lambda connection: archive.remove(connection, markers))
         finally:
-            self._end.forget()
+            self._end.forget()  # the cache may contain numbers and roots of removed turns and days
 
     async def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
         """Iterate over the turns whose texts contain `text`."""
@@ -199,6 +205,7 @@ class SqliteJournal(SqliteArchiveReads):
 
     async def erase(self, erasure: Erasure) -> None:
         """Store the marker and remove the texts, in one transaction."""
+        # The cache of `Appending` stays valid: an erasure changes no number, link or root.
         await self._engine.write(lambda connection: archive.erase(connection, erasure))
 
     async def compact(self) -> None:
@@ -214,6 +221,7 @@ class SqliteJournal(SqliteArchiveReads):
 
 
 def _begin(connection: apsw.Connection, instance: InstanceId) -> int:
+    """Store the instance, if it is not stored yet, and return the number of the newest turn."""
     connection.execute(
         "INSERT OR IGNORE INTO instances (instance, began_at)"
         " VALUES (?, CAST(unixepoch('subsec') * 1000000 AS INTEGER))",

@@ -74,7 +74,7 @@ class OfflineSqliteRecord(SqliteArchiveReads):
                 return work(self._connection)
             finally:
                 if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                    self._connection.execute("ROLLBACK")  # nothing was written: it only ends the snapshot
         except apsw.Error as error:
             raise StoreUnavailable(f"{self._path}: {what} cannot be read: {error}") from None
         except (ValueError, TypeError) as error:
@@ -84,9 +84,10 @@ class OfflineSqliteRecord(SqliteArchiveReads):
 def _connected(path: Path) -> apsw.Connection:
     connection = _reading(path, "mode=ro")
     try:
-        connection.pragma("application_id")
+        connection.pragma("application_id")  # SQLite opens a file at the first statement
     except (apsw.CantOpenError, apsw.ReadOnlyError):
         connection.close()
+        # The log may have facts that are not in the file yet. Without them an old state would be verified.
         if path.with_name(f"{path.name}-wal").exists():
             raise
         # The folder is read-only, and SQLite cannot create the log's index there. As no process can change the file

@@ -29,6 +29,7 @@ from sidecar.core.listing.turn_rows import (
 
 TURN: Final = f"OR REPLACE INTO turns (version, day, shown, {COLUMNS})"
 LABEL: Final = "OR IGNORE INTO labels (label, began_at, turn_id)"
+"""`IGNORE`, because `keep` leaves the labels of a turn in the table if none of them has become wrong."""
 KEPT: Final = f"SELECT version, shown, {COLUMNS} FROM turns WHERE turn_id = ?"  # noqa: S608 - names only
 OF_DAY: Final = "SELECT turn_id FROM turns WHERE day = ?"
 USED: Final = """
@@ -47,6 +48,7 @@ SELECT episode_id, principal, count(*), max(began_at), min(printf('%020d', began
   GROUP BY slots
 """
 VERSIONS: Final = "SELECT turn_id, version FROM turns WHERE turn_id IN (SELECT value FROM json_each(?))"
+# Compares `began_at`, too, because it is the second column of the primary key: the row is found without a scan.
 HAS_LABEL: Final = (
     "EXISTS (SELECT 1 FROM labels o WHERE o.label = ? AND o.began_at = t.began_at AND o.turn_id = t.turn_id)"
 )
@@ -79,6 +81,7 @@ def forget(connection: apsw.Connection, days: Sequence[date], gone: Sequence[Tur
     """Remove the rows of the turns of `days`, and those of the turns `gone`."""
     turn_ids = [turn_id for day in days for (turn_id,) in rows_of(connection, OF_DAY, (day.isoformat(),))]
     episodes: dict[Episode, None] = {}
+    # A dictionary is used as a set, to compute the last use of each episode once, after all of its turns were removed.
     for turn_id in (*turn_ids, *gone):
         _take_out(connection, turn_id, episodes)
     _find_last_use(connection, episodes)
@@ -100,7 +103,7 @@ def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
             (
                 line.version,
                 line.day.isoformat(),
-                int(line.row is not None),
+                int(line.row is not None),  # an omitted turn is stored, too, for its version: see `columns_of`
                 *columns_of(line.turn_id, line.row, microseconds, 0),
             )
         )
@@ -119,6 +122,7 @@ def _only_adds(kept: Row, row: TurnRow | None) -> bool:
     This is the usual case and saves the removals, e.g. if a turn only gets another label.
     """
     _, shown, *values = kept
+    # A turn that lists omit has no rows in other tables.
     if row is None or not shown:
         return row is None and not shown
     was = row_from(tuple(values), time_of)
@@ -170,6 +174,7 @@ def turns(connection: apsw.Connection, query: TurnQuery, newer: Newer) -> list[T
         ("t.episode_id = ?", _given(query.episode_id)),
         ("t.principal = ?", _given(query.principal)),
         ("t.state = ?", _given(query.state)),
+        # The labels are read in order of time from the index of the rarest one, which also sorts the result.
         ("l.label = ?", tuple(labels[:1]) or None),
         *((HAS_LABEL, (label,)) for label in labels[1:]),
         (f"{order}.began_at >= ?", None if query.since is None else (microseconds(query.since),)),
@@ -205,6 +210,7 @@ def episodes(
     # Also the episodes of turns that are not projected yet, even if their stored last use is old.
     wanted = dict.fromkeys((use.episode_id, use.principal) for use in uses)
     wanted |= dict.fromkeys(rows_of(connection, NEWEST_EPISODES, (*place, limit + len(newer))))
+    # Their stored rows are outdated, and `uses` has the newer ones already.
     left_out = msgspec.json.encode(list(newer)).decode()
     for episode in wanted:
         uses += map(_use, rows_of(connection, USES, (*episode, left_out)))

@@ -77,7 +77,9 @@ class SqliteProjection:
         self._opening = asyncio.Lock()
         self._engine: SqliteEngine | None = None
         self._damaged = False
+        """Set by the engine's threads; the event loop then replaces the file at the next call."""
         self._alterations: int | None = None
+        """The count in the file, as of the last read or write; None: unknown."""
 
     async def mine(self) -> None:
         """Return None, which means the facts of all instances: no other process projects this journal."""
@@ -94,7 +96,9 @@ class SqliteProjection:
         """Store lines and watermarks in one transaction, after removing the lines of `days` and of the turns `gone`."""
         engine = await self._opened()
         if reached.alterations != self._alterations:
-            # The new count of alterations states that no erased text is left, so the log must be emptied before.
+            # The new count of alterations states that no erased text is left. The erased rows were overwritten by
+            # earlier calls, but the log still has older copies of their pages. It is therefore emptied before the count
+            # is stored.
             await engine.empty_log()
 
         def work(connection: apsw.Connection) -> None:
@@ -150,7 +154,7 @@ class SqliteProjection:
             try:
                 return await SqliteEngine.open(self._path, projection_schema(), self._report)
             except DatabaseHeld:
-                raise
+                raise  # the file is intact, and another process uses it: it must not be removed
             except DatabaseProblem as problem:
                 self._refuse_foreign()
                 self._report("use the lists, which are rebuilt", str(problem))
@@ -165,9 +169,10 @@ class SqliteProjection:
         try:
             with self._path.open("rb") as file:
                 header = file.read(AT_OFFSET.stop)
-        except OSError:
+        except OSError:  # absent or not readable: nothing proves that the file is foreign
             return
         found = int.from_bytes(header[AT_OFFSET])
+        # 0 is the id of a file whose creation was interrupted.
         if header.startswith(b"SQLite format 3\0") and found not in {0, APPLICATION_ID}:
             raise DatabaseProblem(f"{self._path} is a database of another kind: move it away")
 

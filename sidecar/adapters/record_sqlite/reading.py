@@ -35,7 +35,10 @@ SELECT turn_id FROM turns INDEXED BY turns_open
   WHERE ended_at IS NULL AND number < coalesce((SELECT number FROM turns WHERE turn_id = ?), 1 << 62)
   ORDER BY number DESC LIMIT ?
 """
-"""`INDEXED BY` makes SQLite read only the open turns and sort them. Otherwise it would read all turns by number."""
+"""`INDEXED BY` makes SQLite read only the open turns and sort them. Otherwise it would read all turns by number.
+
+`1 << 62` is above each number, so that without a turn, or with an unknown one, the list begins at the newest turn.
+"""
 
 
 def turn_facts(connection: apsw.Connection, turn_id: TurnId) -> list[Stored]:
@@ -84,5 +87,6 @@ def unsettled_of_others(
     try:
         head = state_of(turn_id, turn_facts(connection, turn_id)).head
     except UnreadableFact:
+        # Reported and not skipped: the turn may have calls that a client waits for.
         return [(turn_id, None)]
     return [(turn_id, each) for each in head.unsettled if head.dispatches[each].owner != instance]

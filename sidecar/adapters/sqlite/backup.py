@@ -20,11 +20,12 @@ def back_up(source: Path, target: Path) -> None:
     fresh = target.with_name(f".{target.name}.unfinished")
     try:
         fresh.unlink(missing_ok=True)
+        # SQLite would create the file readable for all users. `O_EXCL` refuses a link that another user put there.
         os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         _copy(source, fresh)
         # A link and not a rename, which could replace an earlier backup.
         os.link(fresh, target)
-        _make_durable(target.parent)
+        _make_durable(target.parent)  # a power cut could otherwise lose the new name of the file
     except FileExistsError:
         raise DatabaseProblem(f"{target} exists already: choose another name for the backup") from None
     except OSError as error:

@@ -47,6 +47,7 @@ class Checkpoints:
         self._pages = pages
         self._connection: apsw.Connection | None = None
         self._worker = Worker(f"{path.name} checkpoints")
+        # A flag that one thread sets and another one clears, so no `with` can be used.
         self._requested = Lock()
 
     def committed(self, pages: int) -> None:
@@ -57,6 +58,7 @@ class Checkpoints:
 
     async def close(self) -> None:
         """Empty the log, and end the thread."""
+        # In the same thread, so it begins only after a running checkpoint has ended.
         await self._worker.run(partial(self._checkpoint, last=True))
         self._worker.stop()
 
@@ -70,6 +72,7 @@ class Checkpoints:
         try:
             if self._connection is None:
                 self._connection = self._connect()
+                # Shorter than for other connections, because commits wait as long as this connection waits for readers.
                 self._connection.set_busy_timeout(PATIENCE_MILLISECONDS)
             # PASSIVE moves as many pages as possible without blocking a connection. TRUNCATE also empties the log.
             empties = last or self._log.stat().st_size > LARGEST

@@ -19,7 +19,7 @@ from sidecar.adapters.sqlite.worker import Worker
 from sidecar.core.errors import StoreUnavailable
 from sidecar.operations.record.ports import CommitUnknown
 
-AGAIN: Final = timedelta(seconds=1)
+AGAIN: Final = timedelta(seconds=1)  # the delay before a retry that callers are told
 
 MEANING: Final[Mapping[type[apsw.Error], str]] = MappingProxyType(
     {
@@ -57,7 +57,7 @@ READ_SECONDS: Final = 1.0
 """The longest time for one read: the write-ahead log grows while it runs."""
 STEPS: Final = 10_000
 """Steps of SQLite's virtual machine between two checks of the time."""
-CLOSE_SECONDS: Final = 10.0
+CLOSE_SECONDS: Final = 10.0  # a hung disk must not prevent the process from ending
 TRIES: Final = 5
 """Attempts to empty the log. Each waits a second for readers, which pin the log."""
 
@@ -105,7 +105,7 @@ class SqliteEngine:
         Without an open connection the next one rebuilds the index from the log, and would treat the pages of a failed
         commit as committed. A repeated append would then find them and confirm facts that were never synced.
         """
-        self._read_until = 0.0
+        self._read_until = 0.0  # time of `monotonic` at which the present read is interrupted
         self._checkpoints = Checkpoints(path, self._connect, self._report, tuning.checkpoint_pages)
 
     @classmethod
@@ -118,10 +118,10 @@ class SqliteEngine:
         check_version()
         with ExitStack() as opening:
             opening.enter_context(held(path))
-            engine = cls(path, schema, report, tuning, opening.pop_all())
+            engine = cls(path, schema, report, tuning, opening.pop_all())  # `close` now releases the lock
         try:
             await engine._writer.run(engine._begin)
-        except BaseException:
+        except BaseException:  # also a cancellation: threads and lock must not outlive it
             await engine.close()
             raise
         return engine
@@ -196,7 +196,7 @@ class SqliteEngine:
     def _opened_for_writing(self) -> apsw.Connection:
         if self._writing is None:
             self._writing = self._connect()
-            self._writing.set_wal_hook(self._committed)
+            self._writing.set_wal_hook(self._committed)  # `_connect` has turned SQLite's own checkpoints off
         return self._writing
 
     def _connect(self) -> apsw.Connection:
@@ -280,7 +280,7 @@ class SqliteEngine:
             result = work(self._reading)
             self._reading.execute("COMMIT")
         except BaseException as error:
-            self._drop_reading()
+            self._drop_reading()  # ends the snapshot, which would pin the log; the next read connects again
             if isinstance(error, apsw.Error) and (said := unavailable(error, "read")) is not None:
                 self._report("read", error)
                 raise said from None

@@ -52,7 +52,7 @@ class KnownKeys:
             while last is not None:
                 last = await engine.read(partial(self._read_page, after=last))
         except StoreUnavailable:
-            self._noted = None
+            self._noted = None  # otherwise `note` would collect keys for the rest of the process
             return
         # Before `loaded` is set, because from then on a missing bit means that the key is new.
         for key in self._noted or ():
@@ -71,6 +71,7 @@ class KnownKeys:
         if not self.loaded:
             return False
         bits = self._bits
+        # One missing bit proves that the key was never added. Four set bits may come from other keys.
         return 0 in [bits[place >> 3] & (1 << (place & 7)) for place in _places(key)]
 
     def _add(self, key: str) -> None:
@@ -88,5 +89,6 @@ class KnownKeys:
 
 def _places(key: str) -> Sequence[int]:
     """Return the positions of the bits of a key. They are the same in each process, so that tests are reproducible."""
+    # A key may come from a client and contain a lone surrogate, for which a plain `encode` raises an error.
     digest = int.from_bytes(blake2b(key.encode(errors="surrogatepass"), digest_size=4 * PROBES).digest(), "big")
     return [digest >> (32 * number) & (BITS - 1) for number in range(PROBES)]

@@ -69,6 +69,7 @@ def held(path: Path) -> Iterator[None]:
         DatabaseHeld: another process has the lock.
         DatabaseProblem: the folder cannot be used.
     """
+    # A file of its own. Locking and closing the database file itself would release the locks that SQLite has on it.
     lock = path.with_name(path.name + ".lock")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -84,6 +85,8 @@ def held(path: Path) -> Iterator[None]:
             ) from None
         yield
     finally:
+        # Releases the lock. The lock file stays: if it were removed, another process could still hold the removed file
+        # while a third one locks a new file of the same name.
         os.close(handle)
 
 
@@ -151,7 +154,7 @@ def upgrade(connection: apsw.Connection, schema: Schema, where: str) -> tuple[Mi
         DatabaseProblem: the file is damaged, of another kind, or of another version.
     """
     try:
-        _check_owner(connection, schema, where)
+        _check_owner(connection, schema, where)  # before the first write, which would damage a file of another program
         connection.execute(
             "CREATE TABLE IF NOT EXISTS schema_migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL,"
             " checksum TEXT NOT NULL, applied_at TEXT NOT NULL) STRICT"
@@ -192,6 +195,7 @@ def _apply(connection: apsw.Connection, migration: Migration, application_id: in
             "INSERT INTO schema_migrations VALUES (?, ?, ?, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
             (migration.number, migration.name, migration.checksum),
         )
+        # In the same transaction: a file with tables always has its id, and is never taken for a foreign one.
         connection.execute(f"PRAGMA application_id = {application_id}")
         connection.execute("COMMIT")
     except BaseException:
@@ -209,12 +213,14 @@ def _applied(connection: apsw.Connection) -> Mapping[int, str]:
 def _check_owner(connection: apsw.Connection, schema: Schema, where: str) -> None:
     found = connection.pragma("application_id")
     tables = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name <> 'schema_migrations'").get
-    # A new file has the id 0. Without tables, it belongs to no other program.
+    # A new file has the id 0. Without tables, it belongs to no other program. The excluded table may exist: `upgrade`
+    # creates it before the first step, and a process may end in between.
     if found not in {0, schema.application_id} or (found == 0 and tables):
         raise DatabaseProblem(f"{where} is a database of something else than {schema.what}: give another path")
 
 
 def _check_sound(connection: apsw.Connection, where: str) -> None:
+    # The argument ends the check at the first problem.
     size = connection.pragma("page_count") * connection.pragma("page_size")
     if size <= CHECKED_UP_TO and connection.execute("PRAGMA quick_check(1)").get != "ok":
         raise DatabaseProblem(f"{where} is damaged: restore a backup")

@@ -15,7 +15,7 @@ MICROSECOND: Final = timedelta(microseconds=1)
 
 def run(connection: apsw.Connection, steps: Steps[Result]) -> Result:
     """Run the work inside a transaction of one of the engine's threads."""
-    rows: Any = None
+    rows: Any = None  # a generator accepts only None before its first `yield`
     while True:
         try:
             sql, *values = steps.send(rows)

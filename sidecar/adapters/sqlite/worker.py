@@ -27,6 +27,7 @@ class Worker:
         """Start the thread."""
         self._jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._stopped = False
+        # A daemon, because Python waits for other threads at its exit, and a job may hang in a broken disk.
         self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 

@@ -109,6 +109,7 @@ class ArmEvidence:
         if reason:
             block.failures[reason] = block.failures.get(reason, 0) + 1
         if took is not None:
+            # Bucket n holds values up to bound n; the last bucket holds all above the last bound.
             block.latency[bisect_left(LATENCY_BOUNDS, took)] += 1
 
     def spent(self, user: str, arm: str, at: datetime, tokens: int) -> None:
@@ -119,6 +120,7 @@ class ArmEvidence:
     def scored(self, user: str, arm: str, at: datetime, name: str, value: float) -> None:
         """Count a score."""
         measure = f"score {name}"
+        # `_seen` also has the three measures that are no scores.
         if measure not in self._seen and len(self._seen) >= MOST_SCORES + len(("users", "calls", "tokens")):
             self.full = True
         elif self._first(measure, user):
@@ -127,7 +129,9 @@ class ArmEvidence:
             known.total += value
 
     def _first(self, measure: str, user: str) -> bool:
+        # Per measure: a user without tokens so far may still count for them later.
         seen, mark = self._seen.setdefault(measure, {}), self._mark(user)
+        # Also what makes it harmless to count the same facts twice, after a request that was cancelled half-way.
         if mark in seen:
             return False
         # Not counted and not replaced: dropping a known user would count that user again later.
@@ -152,6 +156,8 @@ def block_of(age: timedelta) -> int:
     number, begin = 0, timedelta()
     for end, length in SCHEDULE:
         if age < end:
+            # Not below 0: the time of a fact is by its sidecar's clock, which may be behind the one that set the ramp.
             return number + max(0, (age - begin) // length)
+        # All blocks of this part of the schedule precede; their lengths divide the part without a rest.
         number, begin = number + (end - begin) // length, end
     return number + (age - begin) // LAST_LENGTH

@@ -54,11 +54,13 @@ class _Turn:
     def take(self, stored: Stored, *, counts: bool) -> None:
         body = body_of(stored)
         if isinstance(body, DispatchOpened | TurnEnded) and body.claims is not None:
+            # After an erasure the user is unknown; without a user, a turn belongs to no arm (`arm_in`).
             user = texts_of(stored).user or UserTexts()
             self._claims = named(UnnamedClaims(body.claims, user), self._turn_id)
             if counts:
                 self._bound(self._claims, stored.at)
         if isinstance(body, DispatchOpened) and self._claims is not None:
+            # The claims of this moment: a turn that is bound again may have other definitions in later dispatches.
             self._of[body.dispatch_id] = self._claims, body.first_step
         if isinstance(body, DispatchOpened | ChildrenOpened):
             self._slots |= {each.step: each.slot for each in body.children if each.parent is None}
@@ -83,9 +85,11 @@ class _Turn:
         failed = call.outcome in {Outcome.FAILED, Outcome.DEGRADED}
         reason = str(call.reason or call.outcome) if failed else ""
         for ramp, arm in self._arms(slot, claims):
+            # Seconds, as in `LATENCY_BOUNDS`.
             took = None if call.took is None else call.took / 1e6
             ramp.called(claims.principal, arm, at, reason, took)
             if call.tokens is not None:
+                # Input and output; cached tokens are part of the input, and the cost is no token.
                 ramp.spent(claims.principal, arm, at, sum(call.tokens[:2]))
 
     def _scored(self, body: ScoreRecorded, claims: SurfaceClaims, first: int, at: datetime) -> None:
@@ -99,10 +103,12 @@ class _Turn:
 
 def arm_in(step: RampStep, claims: SurfaceClaims) -> str:
     """Return the arm to which the ramp assigned a turn; empty: another rule decided, or the turn is of another step."""
+    # In an experiment, users of the control arm are sent to the target by the arm, not by the ramp.
     if not claims.principal or claims.arm == CONTROL or claims.bound_at < step.since + SETTLING:
         return ""
     verdicts = {verdict for slot, _, verdict in claims.candidates if slot == step.slot}
     digest = dict(claims.tools).get(step.slot)
+    # By digest: the step compares two contents, and another content of the same id belongs to neither arm.
     if digest == step.active and not verdicts & PASSES_ON:
         return "active"
     # Only the ramp, and no flag or cohort, may have sent the user to the target: such users are no random sample.

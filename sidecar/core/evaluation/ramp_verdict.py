@@ -59,7 +59,6 @@ class Measure(Struct, frozen=True):
     @property
     def breached(self) -> bool:
         """Return whether the active definition is worse: significantly, and by a relevant difference."""
-        # Two conditions: certain, and large enough to matter.
         return self.seen.exceeds(self.alpha) and self.seen.difference >= SMALLEST[self.kind]
 
     @property
@@ -131,6 +130,7 @@ def judge(blocks: Sequence[Block], ramp: int, curve: Sequence[int], rules: Rules
     """
     measures = tuple(measures_of(blocks, rules.alpha))
     active, target = (sum(block[arm].users for block in blocks) for arm in ("active", "target"))
+    # All assigned users, and not only those who called: a definition may change who calls, but not who is assigned.
     ratio, failures = sample_ratio(active, target, ramp / WHOLE), measures[0].seen
     called = failures.active.count, failures.target.count
     tell = detectable(*called, failures.target.mean, measures[0].alpha)
@@ -159,6 +159,7 @@ def measures_of(blocks: Sequence[Block], alpha: float) -> Iterator[Measure]:
 
     def measure(name: str, kind: str, among: int, of: Callable[[ArmBlock], Tally]) -> Measure:
         seen = compare((of(block["active"]), of(block["target"])) for block in blocks)
+        # A share of alpha among all possible measures of its kind, whether the others occur or not.
         return Measure(name, kind, alpha * SHARES[kind] / among, seen)
 
     yield measure("failures", "failures", 1, lambda each: Tally(each.calls, sum(each.failures.values())))
@@ -170,6 +171,7 @@ def measures_of(blocks: Sequence[Block], alpha: float) -> Iterator[Measure]:
         for name, quantile in QUANTILES.items():
             seen = compare(_beyond(blocks, kind, len(bounds), quantile))
             yield Measure(f"{kind} beyond the target's {name}", kind, alpha * SHARES[kind] / len(QUANTILES), seen)
+    # In the order of their first appearance, so that a later name never replaces one that is tested already.
     names = dict.fromkeys(name for block in blocks for arm in block.values() for name in arm.scores)
     # The first names only: each further one would take alpha from the others.
     for name in list(names)[:MOST_SCORES]:
@@ -182,6 +184,7 @@ def _failed(block: ArmBlock, reason: str) -> Tally:
 
 def _lost(block: ArmBlock, name: str) -> Tally:
     score = block.scores.get(name)
+    # Of a score, 1 is the best; the tests compare losses, so that higher is worse in every measure.
     return Tally() if score is None else Tally(score.count, score.count - score.total)
 
 
@@ -195,6 +198,7 @@ def _beyond(blocks: Sequence[Block], kind: str, bounds: int, quantile: float) ->
         active, target = (getattr(block[arm], kind) for arm in ("active", "target"))
         # A quantile of a few calls is mostly chance; the blocks before this point are not compared.
         if sum(before) >= FIRST_CALLS:
+            # The bucket of the quantile itself is not beyond it.
             limit = _bucket(before, quantile) + 1
             yield Tally(sum(active), sum(active[limit:])), Tally(sum(target), sum(target[limit:]))
         before = [known + more for known, more in zip(before, target, strict=True)]

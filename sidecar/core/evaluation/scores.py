@@ -52,6 +52,7 @@ class ScoredCall(msgspec.Struct, frozen=True):
 def served_by(claims: SurfaceClaims, slot: Slot) -> ScoredCall:
     """Return the definition and the arm that served a slot in a turn with these claims."""
     candidates = [Candidate(each, of, CandidateVerdict(verdict)) for each, of, verdict in claims.candidates]
+    # A slot has a verdict for each examined definition, and at most one of them was chosen.
     chosen = [
         each.definition_id for each in candidates if each.slot == slot and each.verdict is CandidateVerdict.CHOSEN
     ]

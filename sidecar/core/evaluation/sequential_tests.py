@@ -94,9 +94,12 @@ def follow(blocks: Iterable[tuple[Tally, Tally]]) -> Iterator[Comparison]:
             # No bet otherwise: the test is about a higher mean of the active arm, and a lower one must not count as
             # evidence.
             if high > low:
+                # The best single mean under the hypothesis. Against it, the bet wins nothing on average if the arms do
+                # not differ.
                 pooled = (active.count * high + target.count * low) / (active.count + target.count)
                 log_e += _log_ratio(active, high, pooled) + _log_ratio(target, low, pooled)
             before, waiting = (before[0].plus(active), before[1].plus(target)), (Tally(), Tally())
+        # Counts and means include the observations that still wait; the e-value does not.
         yield Comparison(log_e, before[0].plus(waiting[0]), before[1].plus(waiting[1]))
 
 
@@ -105,6 +108,7 @@ def sample_ratio(active: int, target: int, share: float) -> float:
 
     A beta-binomial mixture around the planned share; it depends on the counts only, not on their order.
     """
+    # At 0 % and at 100 % all users are in one arm by definition.
     if not 0 < share < 1:
         return 0.0
     a, b, count = CONCENTRATION * share, CONCENTRATION * (1 - share), active + target
@@ -116,6 +120,7 @@ def detectable(active: int, target: int, base: float, alpha: float) -> float:
     """Return the smallest increase over the mean `base` that this many observations usually show; `inf`: none does."""
     if not active or not target:
         return inf
+    # Kept away from 0 and 1, whose logarithms are infinite.
     base = min(max(base, PSEUDO_HITS / (target + PSEUDO_COUNT)), 1 - 1e-9)
     needed = log(1 / alpha) + POWER_MARGIN + log(active + 1) / 2 + log(target + 1) / 2
     if _growth(active, target, 1 - 1e-9, base) < needed:
@@ -123,6 +128,7 @@ def detectable(active: int, target: int, base: float, alpha: float) -> float:
     low, high = base, 1 - 1e-9
     # Fifty halvings reach the precision of a float; a loop until convergence could run for ever.
     for _ in range(50):
+        # Bisection works because the growth rises with the higher mean.
         middle = (low + high) / 2
         low, high = (low, middle) if _growth(active, target, middle, base) >= needed else (middle, high)
     return high - base
@@ -130,6 +136,7 @@ def detectable(active: int, target: int, base: float, alpha: float) -> float:
 
 def e_value(log_e: float) -> float:
     """Return an e-value for display; very large ones are cut off."""
+    # Far beyond every threshold, and far below the overflow of a float.
     return exp(min(log_e, 50.0))
 
 

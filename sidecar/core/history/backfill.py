@@ -80,6 +80,7 @@ def turn_of(records: Sequence[Numbered], labels: Labels) -> tuple[TurnHistory, S
 
 def slot_of(record: LegacyRecord, labels: Labels) -> tuple[Slot, tuple[ImportProblem, str] | None]:
     """Return the slot of a message, or `NO_SUB_AGENT` and the reason if the slot is uncertain."""
+    # None for a label that the operator has not mapped.
     meant = [labels.get(label) for label in record.intent_labels]
     if record.sub_agent_id:
         slot = Slot(record.sub_agent_id)
@@ -104,7 +105,9 @@ def slot_of(record: LegacyRecord, labels: Labels) -> tuple[Slot, tuple[ImportPro
 
 def _take_assistant(taken: _Taken, number: int, record: LegacyRecord, labels: Labels) -> None:
     slot = _attributed(taken, number, record, labels)
+    # The earlier system wrote components as markers into the text; here they become tool messages.
     split = split_markers(record.text_content)
+    # A message may consist of markers only.
     if split.narration:
         taken.narration.append(split.narration)
     if slot:
@@ -113,6 +116,7 @@ def _take_assistant(taken: _Taken, number: int, record: LegacyRecord, labels: La
         detail = f"{defect.damage}: {defect.length} characters left out"
         taken.findings.append(Finding(ImportProblem.MARKER_DAMAGED, number, detail, record.turn_id, defect.offset))
     for marker in split.markers:
+        # `replace`: the text is foreign, and this check must not raise whatever it contains.
         if _is_container(marker.data_json.encode(errors="replace")):
             taken.components.append((slot, marker.type, _input_of(marker), marker.data_json))
         else:
@@ -130,6 +134,7 @@ def _take_tool(taken: _Taken, number: int, record: LegacyRecord, labels: Labels)
         return
     if slot:
         taken.by_slot.setdefault(slot, [])
+    # Kept byte for byte, as the earlier system wrote them.
     taken.components.append((slot, record.name, from_utf8(given), from_utf8(made)))
 
 
@@ -151,6 +156,8 @@ def _narration(taken: _Taken, texts: Sequence[str], number: int, turn_id: str) -
 
 
 def _call_of(slot: Slot) -> CallId:
+    # One call per sub-agent and turn: the earlier system had no calls, and answers and components are joined by this
+    # id.
     return CallId(f"{CALL}-{slot}" if slot else CALL)
 
 

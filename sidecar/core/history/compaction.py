@@ -84,6 +84,7 @@ def after_summary(turns: Sequence[TurnHistory], summary: Summary | None) -> Sequ
 def size_of(contents: EpisodeContents) -> EpisodeSize:
     """Return the size of an episode for a model."""
     turns = after_summary(contents.turns, contents.summary)
+    # The summary is part of the context that the thresholds limit.
     summary = 0 if contents.summary is None else estimated_tokens(contents.summary.text)
     return EpisodeSize(len(turns), summary + sum(tokens_of(turn) for turn in turns))
 
@@ -95,6 +96,7 @@ def size_after(size: EpisodeSize, turn: TurnHistory) -> EpisodeSize:
 
 def is_repeated(summary: Summary | None, new: NewSummary) -> bool:
     """Return whether `new` equals the stored summary: a request whose answer was lost."""
+    # The revision is compared, too: the same text for a later revision is another write.
     return summary is not None and (summary.revision - 1, summary.text, summary.up_to_turn_id) == (
         new.expected_revision,
         new.text,
@@ -123,6 +125,7 @@ def check_summary(contents: EpisodeContents, new: NewSummary, rules: CompactionR
         )
     if not is_due(size_of(contents), rules):
         raise CompactionNotDue("the episode is not over a compaction threshold; write a summary once it is due")
+    # The number of turns that stay after the newest summarised one.
     if len(turns) - 1 - turns.index(new.up_to_turn_id) < rules.recent_turns:
         raise RecentTurnsIntact(
             f"the {rules.recent_turns} most recent turns stay as they are; let the summary end before them",

@@ -15,6 +15,7 @@ def own_turns_of(turns: Iterable[TurnHistory], slot: Slot) -> tuple[OwnTurn, ...
 def _own_of(turn: TurnHistory, slot: Slot) -> Iterable[OwnTurn]:
     for answer in turn.answers:
         if answer.sub_agent_id == slot:
+            # By call and not only by slot: a sub-agent may have been called twice in one turn.
             components = [
                 each for each in turn.tool_messages if each.sub_agent_id == slot and each.call_id == answer.call_id
             ]
@@ -35,10 +36,12 @@ def only_own(found: Sequence[OwnTurn], slot: Slot, current: TurnId) -> tuple[tup
         (the sub-agent's own earlier turns, number of entries of others among them).
     """
     own = tuple(each for each in found if _belongs_to(each, slot))
+    # The current turn is left out, but is not foreign: a memory may have stored it already.
     return tuple(each for each in own if each.turn_id != current), len(found) - len(own)
 
 
 def _belongs_to(turn: OwnTurn, slot: Slot) -> bool:
+    # The references as well: an annotation of a foreign component would reveal what another sub-agent showed.
     return turn.sub_agent_id == slot and all(
         each.sub_agent_id == slot and each.turn_id == turn.turn_id for each in turn.references
     )

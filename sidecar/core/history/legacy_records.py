@@ -81,6 +81,7 @@ def read_record(line: bytes, number: int) -> LegacyRecord | Finding:
         record = _DECODER.decode(line)
     except DecodeError as error:
         return Finding(ImportProblem.UNREADABLE, number, _without_values(error))
+    # Ids and principal become keys of the present history, so they must have its form.
     wrong = _problem_with(record)
     return Finding(ImportProblem.UNREADABLE, number, wrong) if wrong else record
 

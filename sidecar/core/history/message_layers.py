@@ -20,7 +20,9 @@ All other members, such as titles and tags, stay in their layer.
 """
 MOST_IDS: Final = 32
 LONGEST_ID: Final = 128
+"""Characters; a longer id is cut."""
 DEEPEST: Final = 6
+"""Levels of nesting in which ids are searched."""
 
 
 def refuse_component_data(field: str, text: str) -> None:
@@ -57,6 +59,7 @@ def newest_that_fit(items: Sequence[Item], most: int, room: int, weight: Callabl
         weight: returns the weight of one item; 0 or more.
     """
     begin, left = len(items), room
+    # From the newest item backwards.
     while begin > max(0, len(items) - most):
         left -= weight(items[begin - 1])
         # Stops at the first item that does not fit: a later, smaller one would leave a gap in the conversation.
@@ -72,6 +75,7 @@ def component_ids_of(tool_input_json: str) -> tuple[str, ...]:
         found = _ids_in(from_json(tool_input_json), DEEPEST)
     except DecodeError:
         return ()
+    # Without repetitions, in the order of the input: users refer to components by their order.
     return tuple(dict.fromkeys(each[:LONGEST_ID] for each in found))[:MOST_IDS]
 
 
@@ -85,6 +89,7 @@ def _ids_in(value: Any, depth: int) -> Iterator[str]:
     elif isinstance(value, dict):
         for name, member in value.items():
             if name in ID_NAMES:
+                # Not searched for nested ids: an object under such a name is data, not an id.
                 yield from _plain_ids(member)
             else:
                 yield from _ids_in(member, depth - 1)

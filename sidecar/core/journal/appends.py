@@ -17,7 +17,7 @@ class TurnIndex(msgspec.Struct, frozen=True):
 
     Attributes:
         episode_id: from its first fact.
-        expires_at: a turn that has not ended by then is closed for its parent.
+        expires_at: a turn that has not ended by then is closed, because its parent is considered lost.
         ended_at: None while it is open.
         called: it has ended, and called a sub-agent.
     """

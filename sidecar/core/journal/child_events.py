@@ -60,6 +60,7 @@ class ChildSoFar:
 
     def note(self, what: What, details: Mapping[str, Any]) -> None:
         """Add one more event."""
+        # The number is a value of the event. If it was erased, attempts are counted instead.
         if what is What.ATTEMPT:
             self.attempts = int(details.get("number", self.attempts + 1))
         self._accepted = self._accepted or what is What.ACCEPTED
@@ -82,6 +83,7 @@ class ChildReading:
         self.state = b""
         self.answered_by: AnsweredBy | None = None
         self.events: list[ChildEvent] = []
+        # The chain of the events begins with the row of the child, so the row cannot be exchanged either.
         self._link = so_far.opened.link
 
     @property
@@ -130,6 +132,7 @@ class ChildReading:
         return StoredChild(self.opened, tuple(self.events), self.question, self.state, self.answered_by)
 
     def _event(self, name: str, at: datetime, actor: str, summary: str, details: dict[str, Any]) -> ChildEvent:
+        # Events are numbered by position: facts store no number, and no event is ever removed.
         sequence, child_id = len(self.events) + 1, self.opened.child_id
         # The chain is computed from derived values, so every reader gets the same links without a stored copy.
         details_json, previous = msgspec.json.encode(details).decode(), self._link

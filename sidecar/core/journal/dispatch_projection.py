@@ -26,7 +26,7 @@ from sidecar.core.rollout.serving import CandidateVerdict
 
 
 class SettledCall(msgspec.Struct, frozen=True):
-    """The valid outcome of one call, and how the call got it."""
+    """The valid outcome of one call, and the place of the call in its dispatch."""
 
     place: int
     outcome: CallOutcome
@@ -44,6 +44,7 @@ class DispatchProjection:
     def __init__(self, opened: DispatchOpened, request: Request, claims: SurfaceClaims) -> None:
         """Begin without outcomes."""
         self.opened, self.request, self.claims = opened, request, claims
+        # By place, then by revision.
         self._outcomes: dict[int, dict[int, CallOutcome]] = {}
 
     def outcome(self, settled: Settlement, texts: OutcomeTexts, row: ChildOpened | None) -> CallOutcome:
@@ -101,6 +102,7 @@ def routing_of(
     known = [dispatches[each] for each in dict.fromkeys(call.dispatch_id for call in rest.calls)]
     calls = [call for dispatch in known for call in _routed(dispatch, routed, at)]
     intents = [each.opened.intents for each in known]
+    # Last, as `settling.rest_of` expects it: the reports before it belong to the dispatches, one each.
     if rest.undispatched is not None:
         intents.append(_report(rest.undispatched))
     digests = [each.request.binding_digest for each in known]
@@ -109,6 +111,7 @@ def routing_of(
         episode_id=claims.episode_id,
         orchestrator_id=DefinitionId(claims.orchestrator_id),
         candidates=tuple(Candidate(slot, of, CandidateVerdict(verdict)) for slot, of, verdict in claims.candidates),
+        # By the order in which the model made the calls, also across dispatches.
         calls=tuple(sorted(calls, key=lambda call: call.emission_index)),
         intents=tuple(intents),
         fan_out_cap=claims.fan_out_cap,

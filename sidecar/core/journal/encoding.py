@@ -59,6 +59,7 @@ def fact_of(draft: Draft, links: Sequence[bytes]) -> Fact:
 def draft_of(stored: Stored, bodies: Readers[Body] = BODIES, texts: Readers[Texts] = TEXTS) -> Draft:
     """Return the contents of a stored fact; without texts if they were erased. Raises `UnreadableFact`."""
     body, said = body_of(stored, bodies), texts_of(stored, texts)
+    # An erased fact has no salt. No draft has an empty salt, so the fact is never taken for a repeated draft.
     return Draft(stored.turn_id, stored.by, stored.at, body, said, stored.salt or b"")
 
 
@@ -77,6 +78,7 @@ def erased(stored: Stored, under: str | None = None) -> Stored:
     # Erased before, under an earlier marker, which stays: the second erasure has nothing to add.
     if stored.texts is None:
         return stored
+    # Computed while texts and salt still exist; from now on the link is verified with it.
     digest = digest_of_texts(stored)
     return msgspec.structs.replace(stored, texts=None, salt=None, texts_digest=digest, erased_under=under)
 

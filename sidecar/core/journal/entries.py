@@ -47,6 +47,7 @@ class Draft(msgspec.Struct, frozen=True):
     texts: Texts
     # Identifies the draft, and keeps erased texts from being guessed by their digest. Erased together with them.
     salt: bytes = b""
+    # Beside the fact and not part of its link: retention removes frames before facts.
     frames: tuple[AttemptFrames, ...] = ()
 
 
@@ -69,6 +70,7 @@ class Stored(msgspec.Struct, frozen=True):
     salt: bytes | None
     texts_digest: bytes | None
     link: bytes
+    # Not covered by the link, which must not change in an erasure; verification compares it with the signed markers.
     erased_under: str | None = None
 
 

@@ -180,7 +180,11 @@ class ChildNoted(Part, frozen=True, tag=4):
 
 
 class CallsCancelled(Part, frozen=True, tag=5):
-    """Calls were cancelled. Written before the cancel is acknowledged; a takeover does not run them again."""
+    """Calls were cancelled. Written before the cancel is acknowledged; a takeover does not run them again.
+
+    Attributes:
+        places: the indexes of the calls in their dispatch.
+    """
 
     dispatch_id: DispatchId
     places: tuple[int, ...]
@@ -240,9 +244,8 @@ class TurnEnded(Part, frozen=True, tag=10):
 class QuestionAnswered(Part, frozen=True, tag=11):
     """A call of this turn or a later one answers the question of a suspended child.
 
-    Written before that call's child starts.
-
-    It may follow the end of a turn. Each question has at most one, over all replicas.
+    Written before that call's child starts. This fact may follow the end of the turn. Each question has at most one
+    answer over all replicas.
 
     Attributes:
         dispatch_id, step: of the child that asked.
@@ -278,6 +281,7 @@ class ScoreRecorded(Part, frozen=True, tag=12):
     by: str = ""
 
 
+# A new kind also needs a rule in `rules.py` and, unless it only adds events, a case in `turn_projection.py`.
 OfDispatch = (
     DispatchOpened
     | ChildrenOpened

@@ -134,6 +134,7 @@ def named_steps(head: TurnHead, body: CallsSettled) -> list[int]:
 
 def links_of(head: TurnHead, body: Body) -> tuple[bytes, ...]:
     """Return the links of a fact's predecessors. Unknown children and dispatches have no link."""
+    # The order of the links is part of the link. `refuse_outdated` relies on the children with progress coming last.
     steps = named_steps(head, body) if isinstance(body, CallsSettled) else []
     progress: tuple[Progress, ...] = getattr(body, "progress", ())
     for each in progress:

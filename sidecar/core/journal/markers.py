@@ -144,6 +144,7 @@ def removal_of(state: RootState, ended_before: datetime, made_at: datetime, sign
 
 def signed(marker: Marker, signer: Signer) -> Marker:
     """Return a marker with its signature."""
+    # First the key id, because the signature covers it: a marker cannot be presented as one of another key.
     keyed = msgspec.structs.replace(marker, key_id=signer.key_id)
     return msgspec.structs.replace(keyed, signature=signer.sign(keyed.payload()))
 

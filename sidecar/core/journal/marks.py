@@ -28,6 +28,7 @@ FAULT: Final = ("target", "address", "errno", "remedy")
 ASKED: Final = ("kind", "question", "about_json", "answerer", "expires_at")
 """Values of `What.SUSPENDED` that events show; the receipt and the continuation state follow and are never shown."""
 TOKENS: Final = ("input_tokens", "output_tokens", "cached_input_tokens")
+# Marks store the index of an actor, so an actor may only be added at the end.
 ACTORS: Final = ("", events.SIDECAR, events.PARENT, events.OPERATOR, events.SUB_AGENT)
 """By `Mark.actor`; the first entry means the usual actor of the event."""
 
@@ -106,6 +107,7 @@ class Form(msgspec.Struct, frozen=True):
 
     name: str
     actor: str
+    # Values have no names in a fact, so a field may only be added at the end.
     fields: tuple[str, ...]
     summary: Callable[[Mapping[str, Any], About], str]
     derived: Callable[[About], Values] = lambda about: ()
@@ -114,6 +116,7 @@ class Form(msgspec.Struct, frozen=True):
 
 def details_of(form: Form, values: Values, about: About) -> dict[str, Any]:
     """Return the details of an event, in the order in which they are written."""
+    # A mark without values is an event whose details follow from the record, if its form can derive them.
     stored = values or form.derived(about)
     # Not strict: trailing None values are not stored, and an older fact has fewer values than its form has fields by
     # now.
@@ -149,6 +152,8 @@ def _closed(about: About) -> dict[str, Any]:
     return {"sub_agent_id": about.slot, "step_idx": about.step, "final_status": about.final_status}
 
 
+# Summaries are derived at each read, and the links of events cover them. Another wording changes the links of recorded
+# events.
 FORMS: Final[Mapping[What, Form]] = MappingProxyType(
     {
         What.CREATED: Form(

@@ -88,12 +88,16 @@ class FactRejected(msgspec.Struct, frozen=True):
 
 def kind_of(body: Body) -> str:
     """Return the name of a fact's kind, as in the table of facts."""
+    # Derived from the class, so that text, table and class cannot differ: `DispatchOpened` is `dispatch_opened`.
     name = type(body).__name__
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
 
 
 class JournalCorrupt(Exception):
-    """A rule is broken. Raised among the modules of the rules only: `decide` returns it as `FactRejected`."""
+    """A rule is broken.
+
+    Callers of `rules.after` convert it: to a `FactRejected` for a new fact, to an error or a finding for a stored one.
+    """
 
     def __init__(self, reason: Reason, about: str = "") -> None:
         super().__init__(reason)

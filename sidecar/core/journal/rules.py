@@ -1,4 +1,7 @@
-"""Decides which fact may follow which state of a turn, and the resulting state. Every database applies this function.
+"""Decides which fact may follow which state of a turn, and computes the state after it: `after`.
+
+The writer of a process applies it to new facts (`operations/record/kept_turn.py`); readers and verification apply it to
+stored facts. Databases compare versions only.
 
 `docs/journal.md` explains what each rule prevents.
 """
@@ -65,6 +68,8 @@ class Accepted(msgspec.Struct, frozen=True):
 def decide(head: TurnHead, facts: Iterable[Fact], known: Container[bytes]) -> Accepted | FactRejected:
     """Decide whether one group of facts of one turn may be appended: the whole group, or nothing.
 
+    The writer does the same in `KeptTurn.take`, which recognises known facts by their salts instead of their links.
+
     Args:
         head: the state of the turn.
         facts: in the order in which they are appended.
@@ -91,6 +96,7 @@ def after(head: TurnHead, fact: Fact) -> TurnHead:
     body = fact.draft.body
     if head.ended:
         _refuse_after_end(body)
+    # Version and chain change here and not in the rules, so that no rule can forget them.
     changed = _RULES[type(body)](head, body, fact)
     return msgspec.structs.replace(changed, version=head.version + 1, chain=chained(head.chain, fact.stored.link))
 
@@ -105,7 +111,7 @@ def _refuse_after_end(body: Body) -> None:
 
 
 def _dispatch_opened(head: TurnHead, body: DispatchOpened, fact: Fact) -> TurnHead:
-    # A repeated append of the same fact was recognised by its link before. This one has the same id and other contents.
+    # A repeated append of the same fact was recognised before. This one has the same id and other contents.
     if body.dispatch_id in head.dispatches:
         raise JournalCorrupt(Reason.ON_RECORD, body.dispatch_id)
     refuse_outdated(head, fact)
@@ -168,6 +174,7 @@ def _delegation_settled(head: TurnHead, body: DelegationSettled, fact: Fact) -> 
     for each in body.progress:
         if not child_of(head, each.step, body.dispatch_id).delegated:
             raise JournalCorrupt(Reason.ILLEGAL_STATE, f"step {each.step} was not delegated")
+    # Usually closed at once. Work that a dead sidecar left is only failed here; the end of the turn closes it.
     return with_progress(head, fact, WORK_OVER | CLOSED)
 
 

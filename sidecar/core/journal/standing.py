@@ -44,6 +44,7 @@ class RecordedState:
         """Add recorded facts. Raises `UnreadableFact`."""
         for stored in facts:
             body = body_of(stored)
+            # The texts are not decoded: no rule and no indexed value needs them, and they are most of the bytes.
             draft = Draft(stored.turn_id, stored.by, stored.at, body, NO_TEXTS, stored.salt or b"")
             fact = Fact(draft, stored, links_of(self.head, body))
             try:
@@ -65,6 +66,7 @@ class RecordedState:
             # append must succeed even if its dispatch has another owner by now.
             self.salts.add(draft.salt)
         if self.day is None:
+            # The partition of the turn: all its facts stay together, also those of a later day.
             self.day = draft.at.astimezone(UTC).date()
         body = draft.body
         if isinstance(body, CallsSettled):
@@ -75,6 +77,7 @@ class RecordedState:
             if body.claims is not None:
                 self._bind(body.claims)
             if isinstance(body, TurnEnded) and self.index is not None:
+                # The end names the calls that its sidecar knew. Without any, the routing decision called no sub-agent.
                 called = self._called and bool(body.routing.calls)
                 self.index = TurnIndex(self.index.episode_id, self.index.expires_at, draft.at, called)
 

@@ -23,7 +23,7 @@ class OutcomeTexts(Part, frozen=True):
 
 
 class EndTexts(Part, frozen=True):
-    """Texts of the end of a turn. The fingerprint is of texts, so that it goes with them."""
+    """Texts of the end of a turn. The fingerprint is a hash of texts, so it is erased with them."""
 
     fingerprint: str = ""
     narration: str = ""

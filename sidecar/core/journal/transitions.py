@@ -5,8 +5,8 @@ A head is the present state of a turn, a dispatch or a child (`heads.py`). A mar
 (`settled`, which has one set for each revision, and `cancelled`) and of steps (`steps`) are integers: bit `n`
 represents number `n`.
 
-`rules.py` applies them to each new fact. A broken rule raises `JournalCorrupt`, which `rules.decide` returns to the
-appending sidecar as a refusal. Verification applies the same rules to stored facts.
+`rules.py` applies them to each new fact. A broken rule raises `JournalCorrupt`, which the appending sidecar gets as a
+refusal (`FactRejected`). Readers and verification apply the same rules to stored facts.
 """
 
 from collections.abc import Mapping, Set
@@ -154,7 +154,7 @@ def with_outcome(head: TurnHead, body: CallsSettled, dispatch: DispatchHead, set
     if not 0 <= settled.place < dispatch.calls or not 0 <= settled.revision < MOST_REVISIONS:
         raise JournalCorrupt(Reason.UNKNOWN_CALL, f"place {settled.place}, revision {settled.revision}")
     before = dispatch.settled[settled.revision]
-    # `rules.decide` skips a repeated append of the same fact, so this is a different outcome of the call.
+    # The writer skips a repeated append of the same fact, so this is a different outcome of the call.
     if before >> settled.place & 1:
         raise JournalCorrupt(Reason.ON_RECORD, f"place {settled.place}, revision {settled.revision}")
     # A child that is not on record would never be closed, so it cannot have an outcome.
@@ -216,6 +216,7 @@ def with_progress(head: TurnHead, fact: Fact, ends: Set[ExecutionState], repeats
             raise JournalCorrupt(Reason.CHILD_CLOSED, child.child_id)
     refuse_outdated(head, fact)
     link = fact.stored.link
+    # Their calls settle, so a later fact about these children must follow this one.
     for step in named_steps(head, body) if isinstance(body, CallsSettled) else ():
         children[step] = replace(children[step], link=link)
     for each in progress:

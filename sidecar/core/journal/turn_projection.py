@@ -1,8 +1,9 @@
 """Derives readable records from the facts of one turn: rows, events, outcomes and the end, in one order.
 
-Every reader of the record uses this module: restores and takeovers, `ListTurns`, `WatchEvents` and replays. Records of
-earlier facts never change when another fact arrives; each fact only appends records. A watcher can therefore continue
-after any record. The types of the records are in `core/executing`.
+All readers of whole turns use this module: restores and takeovers, `GetTurn`, `WatchEvents` and replays. Lists of turns
+have a smaller derivation (`core/listing/turn_rows.py`). Records of earlier facts never change when another fact
+arrives; each fact only appends records. A watcher can therefore continue after any record. The types of the records are
+in `core/executing`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +42,8 @@ from sidecar.core.journal.opening.requests import RequestTexts, fingerprint_of, 
 from sidecar.core.journal.texts import EndTexts, OutcomeTexts
 
 BEGUN: Final = (Mark(What.CREATED, 0), Mark(What.STARTED, 0))
-"""The events of every recorded child."""
+"""The first events of every recorded child. No fact stores them: the fact that opens the child implies them."""
+# Empty and not None, which would mean: the same text as in the request.
 NO_CONTRACT_TEXTS: Final = ContractTexts(description="", task_prompt="", goal_summary="", title="")
 
 
@@ -73,6 +75,7 @@ class TurnProjection:
                 records.append(self._opened(draft, body))
                 records += self._children(draft, body.dispatch_id, body.children)
             case facts.ChildrenOpened():
+                # The delegating child first: its event `delegated` precedes the row of the child that it delegates to.
                 records += self._progressed(draft, body.children)
                 records += self._children(draft, body.dispatch_id, body.children)
             case facts.CallsSettled():
@@ -84,8 +87,11 @@ class TurnProjection:
             case facts.ScoreRecorded():
                 records.append(self._scored(draft, body))
             case facts.TurnEnded():
+                # Before the routing decision is derived: it shows the claims, and this fact may have newer ones.
                 self._bind(body.claims, texts.user)
                 records += [*self._progressed(draft), *self._ended(draft, body)]
+            # All other kinds add events only; `CallsCancelled` adds nothing, because a cancel is a mark on the
+            # dispatch.
             case _:
                 records += self._progressed(draft)
         return records
@@ -105,7 +111,7 @@ class TurnProjection:
     def _opened(self, draft: Draft, body: facts.DispatchOpened) -> DispatchOpened:
         claims = self._bind(body.claims, draft.texts.user)
         request = request_of(body.dispatch_id, body.asked, draft.texts.request or RequestTexts(), draft.texts.values)
-        # Derived, not stored: the fingerprint of a repeated request is compared with that of this text.
+        # Derived, not stored: a takeover restores the request from it, and a repeated request is compared with that.
         request_json = request.to_json()
         opened = DispatchOpened(
             turn_id=self.turn_id,
@@ -143,6 +149,7 @@ class TurnProjection:
     ) -> ChildReading:
         of, parent = dispatch.opened, None if start.parent is None else self.children[start.parent]
         place = start.step - of.first_step
+        # A call takes what its contract repeats from the request, a delegated child from the contract of its parent.
         contract: Contract = restored(
             start.contract,
             texts,
@@ -155,6 +162,7 @@ class TurnProjection:
             turn_id=self.turn_id,
             episode_id=of.episode_id,
             dispatch_id=of.dispatch_id,
+            # No call of the model asked for a delegated child, and its step is no place of the request.
             call_id=dispatch.request.calls[place].call_id if parent is None else CallId(start.child_id),
             slot=start.slot,
             step_idx=start.step,
@@ -177,6 +185,7 @@ class TurnProjection:
     ) -> Iterator[Record]:
         child = self.children[progress.step]
         for mark in progress.marks:
+            # None: the texts were erased. The events remain, with their names and times.
             yield child.take(mark, next(values, None), draft.at, child.so_far.about(settled, delegated))
 
     def _settled(self, draft: Draft, body: facts.CallsSettled) -> Iterator[Record]:
@@ -228,6 +237,7 @@ class TurnProjection:
         return self.children[dispatch.opened.first_step + settled.place].opened if settled.ran else None
 
     def _ended(self, draft: Draft, body: facts.TurnEnded) -> Iterator[Record]:
+        # `take` has bound the claims of this fact.
         claims = self._bind(None, None)
         texts = draft.texts.end or EndTexts()
         yield TurnEnded(
@@ -259,6 +269,7 @@ def settled_as(outcome: CallOutcome | None) -> Values:
         return NO_VALUES
     usage = outcome.usage
     spent = () if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens)
+    # Without trailing None, like stored values, so that derived and stored events have the same details.
     return trimmed((outcome.outcome.value, len(outcome.answer.components), outcome.answer.data_unavailable, *spent))
 
 

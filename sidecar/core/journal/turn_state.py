@@ -50,6 +50,8 @@ class TurnState(RecordedState):
 
     def take(self, fact: Fact, head: TurnHead) -> list[Record]:
         """Add an accepted fact, after which the state of the turn is `head`; return its records."""
+        # Before `move`: if no records can be derived, the head still has the version before this fact, and `misfit`
+        # names the right one.
         records = self.reading.take(fact.draft)
         self.move(fact, head)
         for record in records:

@@ -22,6 +22,7 @@ class ReadPosition(Struct, frozen=True):
     """
 
     number: int
+    # Restored backups reuse numbers, so a number alone does not identify a fact.
     link: bytes
 
 

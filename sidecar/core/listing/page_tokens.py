@@ -37,16 +37,20 @@ def page_token(scope: bytes, place: Any) -> str:
 def place_of(token: str, scope: bytes, form: type[Place]) -> Place:
     """Return the place that a token encodes. Raises `PageTokenInvalid`."""
     try:
+        # Before decoding, so that a huge token costs nothing.
         if len(token) > LONGEST:
             raise ValueError
         parts = from_base64url(token)
         of, check, said = parts[:DIGEST], parts[DIGEST : 2 * DIGEST], parts[2 * DIGEST :]
+        # Detects a damaged token. It is no protection against forgery: a place that a client invents shows nothing that
+        # the list would not.
         if check != sha256(of + said).digest()[:DIGEST]:
             raise ValueError
         is_other = of != sha256(scope).digest()[:DIGEST]
         place = None if is_other else from_json(said, form)
     except ValueError:
         raise PageTokenInvalid("is not one that this method returned; leave it out for the first page") from None
+    # Outside the `try`: a token of other filters is intact, and needs another remedy than a damaged one.
     if place is None:
         raise PageTokenInvalid(
             "belongs to another list or to other filters; send the filters of the first page, or leave the token out"

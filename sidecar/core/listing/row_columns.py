@@ -16,6 +16,7 @@ from sidecar.core.executing.stored_record import TurnRow, TurnState
 from sidecar.core.identifiers import DefinitionId, EpisodeId, Principal, Slot, TurnId
 from subagents_errors import CallFailure
 
+# Both functions below use the columns by position; a new one also needs a migration of both databases.
 COLUMNS: Final = (
     "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed, "
     "outcomes, definitions, reasons, calls"

@@ -114,6 +114,7 @@ class TurnLineBuilder:
                     self.failed.add(progress.step)
         if isinstance(body, TurnEnded):
             self._ended_at = stored.at
+            # No parent ended such a turn: a sidecar closed it after the parent was lost.
             self._state = TurnState.LOST if body.close_reason == PARENT_LOST else TurnState.ENDED
 
     def line(self) -> TurnLine:
@@ -141,6 +142,7 @@ class TurnLineBuilder:
             slots=tuple(called),
             children=len(self.slots),
             failed=len(self.failed),
+            # Sorted, so that the row does not depend on the order of a set.
             outcomes=tuple(sorted({outcome for _, outcome, _ in self.outcomes.values()})),
             definitions=tuple(sorted(self.definitions)),
             reasons=tuple(sorted({reason for _, _, reason in self.outcomes.values() if reason is not None})),
@@ -160,6 +162,7 @@ def labels_of(row: TurnRow) -> list[str]:
 
 def labels_asked(query: TurnQuery) -> list[str]:
     """Return the labels that a turn must have, the probably rarest first."""
+    # Databases search by the first label and only check the others.
     asked = (
         ("reason", query.reason),
         ("definition", query.definition),
@@ -175,6 +178,7 @@ Newer = Mapping[TurnId, TurnRow | None]
 
 def listed(rows: Iterable[TurnRow], newer: Newer, query: TurnQuery) -> list[TurnRow]:
     """Return the rows of a query, newest first."""
+    # Newer rows first, then the filters: a turn that no longer fits the query must not appear with its old row.
     found = [row for row in with_newer(rows, newer) if _fits(row, query)]
     return sorted(found, key=_newest, reverse=True)[: query.limit]
 
@@ -233,6 +237,7 @@ def episode_rows(uses: Iterable[EpisodeActivity], limit: int, before: EpisodeMar
         # By user as well: ids of episodes come from clients, and two users may have the same one.
         episodes.setdefault((use.episode_id, use.principal), []).append(use)
     found = [_episode(sorted(each, key=lambda use: use.first)) for each in episodes.values()]
+    # After the grouping: the position of an episode is that of its newest turn, also on later pages.
     listed = found if before is None else [row for row in found if mark_of(row) < before]
     return sorted(listed, key=mark_of, reverse=True)[:limit]
 
@@ -244,6 +249,7 @@ def mark_of(row: EpisodeRow) -> EpisodeMark:
 
 def _episode(uses: list[EpisodeActivity]) -> EpisodeRow:
     oldest, turns = uses[0], sum(use.turns for use in uses)
+    # In the order in which the episode first used them, because `uses` are sorted.
     slots = distinct([slot for use in uses for slot in use.slots])
     last_at = max(use.last_at for use in uses)
     return EpisodeRow(oldest.episode_id, oldest.principal, turns, oldest.first[0], last_at, slots)

@@ -12,6 +12,7 @@ import msgspec
 from sidecar.core.roles import Role
 
 ANY_SUBJECT: Final = "*"
+# The character ranges are visible ASCII without the star; 126 and the two characters `*@` are the 128 of a subject.
 PATTERN: Final = re.compile(r"\*|\*@[!-)+-~]{1,126}|[!-)+-~]{1,128}")
 """Any subject, any subject of a domain, or one subject; the star is allowed in no other position."""
 

@@ -101,6 +101,7 @@ class RoleTokens:
         self, judge: SignatureVerifier, deployment: str, limits: Mapping[str, KeyLimits] | None = None
     ) -> None:
         self._deployment = deployment
+        # One tuple, replaced as a whole: see `open`.
         self._accepted = judge, limits or {}
 
     def accept(self, judge: SignatureVerifier, limits: Mapping[str, KeyLimits]) -> None:
@@ -113,6 +114,7 @@ class RoleTokens:
         Raises:
             RoleTokenInvalid: it is not a token, or not valid now; `metadata` has the `cause`.
         """
+        # The cheap checks first: any client of the operator socket can send a text here.
         parts = token.split(".") if len(token) <= LONGEST and token.isascii() else []
         if len(parts) != PARTS or parts[0] != VERSION or not SIGNATURE.match(parts[2]):
             raise invalid("malformed", "it is no role token; mint one with `sidecar token mint`")
@@ -132,6 +134,7 @@ class RoleTokens:
         """Check the claims of a genuine token."""
         if claims.aud != self._deployment:
             raise invalid("audience", "it is for another deployment; mint one for this one")
+        # Checked here too: the holder of a key may mint tokens without `seal`.
         if not 0 < claims.exp - claims.nbf <= LONGEST_LIFE.total_seconds() or not SUBJECT.match(claims.sub):
             raise invalid("malformed", "it lives longer than an hour, or names no valid subject; mint another one")
         # Only the begin is lenient. A lenient expiry would lengthen the life of a stolen token.
@@ -139,6 +142,7 @@ class RoleTokens:
             raise invalid("not_yet_valid", "it is not valid yet; compare the clocks")
         if now >= _moment(claims.exp):
             raise invalid("expired", "it has expired; mint another one")
+        # Last: the answer names the limits of the key, and is only for the holder of a valid token of it.
         if limits is not None and not limits.allow(claims.role, claims.sub):
             what = f"{limits.described()}, not for {claims.role} as {claims.sub}"
             raise invalid("key", f"{what}; mint another one, or use another key", key=claims.kid)
@@ -148,6 +152,7 @@ def _claims(text: str) -> RoleClaims | None:
     try:
         # `from_base64url` refuses other spellings, so one token has one text.
         claims = from_json(from_base64url(text), RoleClaims)
+        # Discarded: a time that no `datetime` can express fails here, and not in the middle of the checks.
         _moment(claims.nbf), _moment(claims.exp)
     except (ValueError, OverflowError, OSError):
         return None
@@ -159,6 +164,7 @@ def _moment(seconds: int) -> datetime:
 
 
 def _signed(head: str) -> bytes:
+    # The prefix keeps a signature over another kind of text from being valid for a token.
     return f"role-token\x1f{head}".encode()
 
 

@@ -33,6 +33,7 @@ def compared(
     for dispatch_id, joined in replayed.items():
         before = sorted(told.get(dispatch_id, ()), key=lambda outcome: outcome.emission_index)
         known = {outcome.call_id: outcome for outcome in before}
+        # Only calls with a recorded outcome have a place in the order; the others become notes below.
         order, now = [each.call_id for each in before], [each.call_id for each in joined if each.call_id in known]
         # Reported first: with another order, the differences of single calls are mostly a consequence.
         if order != now:
@@ -54,6 +55,7 @@ def _note(told: CallOutcome | None) -> str:
     if told.reason in NOT_OF_THE_DISPATCH:
         why = "because a store or a process failed, or a budget was used up"
         return f"not compared: the parent was told {told.reason}, {why}"
+    # A receipt belongs to a question of an earlier turn, which the document does not contain.
     if told.reason is not None and told.reason.name.startswith("RECEIPT_"):
         return f"not compared: the call was refused as {told.reason}, which the record of another turn decides"
     return ""
@@ -87,6 +89,7 @@ def _answers(told: Answer, now: Answer) -> Iterator[str]:
         yield f"data unavailable was {told.data_unavailable}; it is now {now.data_unavailable}"
     if len(told.components) != len(now.components):
         yield f"components were {len(told.components)}; they are now {len(now.components)}"
+    # Not strict: different numbers of components were reported above, and the common ones are compared nevertheless.
     for place, (before, after) in enumerate(zip(told.components, now.components, strict=False)):
         for what in ("name", "tool_input_json", "component_data_json"):
             one, other = getattr(before, what), getattr(after, what)
@@ -95,6 +98,7 @@ def _answers(told: Answer, now: Answer) -> Iterator[str]:
 
 
 def _from_where_they_part(told: str, now: str) -> str:
+    # If one text begins with the other, the difference is at the end of the shorter one.
     at = next((place for place, (a, b) in enumerate(zip(told, now, strict=False)) if a != b), min(len(told), len(now)))
     return f"differs from character {at}: was {told[at : at + SHOWN]!r}; is now {now[at : at + SHOWN]!r}"
 

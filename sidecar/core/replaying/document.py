@@ -63,6 +63,7 @@ Recorded = Mapping[RecordedCall, tuple[RecordedAttempt, ...]]
 def document_of(turn: StoredTurn, attempts: tuple[AttemptRecorded, ...]) -> ReplayDocument:
     """Return the document of a recorded turn."""
     dispatches = tuple(each.opened for each in turn.dispatches)
+    # The valid outcomes, i.e. those that the parent received, also where a later revision replaced the first.
     outcomes = {each.opened.dispatch_id: tuple(each.outcomes) for each in turn.dispatches}
     # Delegated children are not replayed: the recording of the delegating child has their results.
     children = tuple(each.opened for each in turn.children if each.opened.parent_child_id is None)
@@ -101,12 +102,14 @@ def recorded_of(document: ReplayDocument) -> Recorded:
 
 def commits_of(document: ReplayDocument) -> Mapping[Digest, tuple[str, str]]:
     """Return definition id and commit of each digest in the turn's contracts."""
+    # Of the contracts and not of the configuration: the definitions may have changed since the turn.
     contracts = [contract_from_json(child.context_json) for child in document.children]
     return {Digest(each.definition_digest): (each.definition_id, each.definition_commit) for each in contracts}
 
 
 def _attempts_of(child: ChildOpened, recorded: Mapping[int, AttemptRecorded]) -> tuple[RecordedAttempt, ...]:
     where = f"call {child.call_id} ({child.slot})"
+    # Number 0: the call was stopped before its first attempt. Otherwise a gap means that an attempt was not recorded.
     expected = [0] if 0 in recorded else list(range(1, len(recorded) + 1))
     if not recorded or sorted(recorded) != expected:
         raise CannotReplay(
@@ -119,6 +122,7 @@ def _attempts_of(child: ChildOpened, recorded: Mapping[int, AttemptRecorded]) ->
             attempt = attempt_from_json(recorded[number].frames_json)
         except ValueError as error:
             raise CannotReplay(f"{where}, attempt {number}: {error}") from None
+        # A replay with some of the inputs would differ from the turn, and the difference would say nothing.
         if attempt.incomplete:
             raise CannotReplay(f"{where}, attempt {number}: the recording was cut: {attempt.incomplete}")
         # A breaker or a budget depends on all calls of that time, which the document does not contain.

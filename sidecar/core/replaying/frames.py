@@ -1,7 +1,8 @@
 """One recorded attempt: every input from outside while it ran, with its time.
 
 Offsets are microseconds since the attempt began. Each is greater than the previous one, so the order is unambiguous.
-Stored as JSON in `AttemptRecorded.frames_json`.
+The record stores an attempt as MessagePack (`core/journal/attempt_frames.py`). Readers get it as JSON, in
+`AttemptRecorded.frames_json`.
 """
 
 from enum import StrEnum, unique
@@ -21,6 +22,7 @@ Microseconds = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 """At most what a float represents exactly: a replay computes with floats."""
 
 
+# Arrays instead of objects: a frame can be one word of a stream, and names of fields would be most of its bytes.
 class _Frame(msgspec.Struct, frozen=True, array_like=True):
     """`[kind, offset, ...]`."""
 
@@ -82,7 +84,7 @@ class UnexpectedFrame(_Frame, frozen=True, array_like=True, tag="stray"):
 
 @unique
 class Effect(StrEnum):
-    """An action of the tool gateway that changes an outcome."""
+    """An action of the tool gateway that can change the outcome of the call."""
 
     CALLED = "called"
     RELEASED = "released"
@@ -193,12 +195,12 @@ class _Version(msgspec.Struct):
 
 
 def attempt_to_json(attempt: RecordedAttempt) -> str:
-    """Return the stored form. Raises `UnicodeEncodeError` or `TypeError` for values that JSON cannot express."""
+    """Return the JSON form. Raises `UnicodeEncodeError` or `TypeError` for values that JSON cannot express."""
     return _ENCODER.encode(attempt).decode()
 
 
 def attempt_from_json(text: str) -> RecordedAttempt:
-    """Read the stored form. Raises `ValueError` if it is damaged or of another version."""
+    """Read the JSON form. Raises `ValueError` if it is damaged or of another version."""
     try:
         # The version first: a newer form would otherwise give a decoding error about some field.
         found = from_json(text, _Version).version

@@ -17,6 +17,7 @@ MARGIN: Final = timedelta(minutes=1)
 """The time by which the deadline of a lane may exceed its lifetime."""
 ROUNDING: Final = 1.02
 """Factor for the rounding of deadlines. gRPC rounds them up, a deadline of half an hour to the next ten seconds."""
+# The name of the limit in the metadata of the refusal.
 OPERATIONS_LIMIT: Final = "lane_operations"
 RETRY_AFTER: Final = timedelta(milliseconds=100)
 MOST_ENTRIES: Final = 4096
@@ -104,10 +105,12 @@ class IncomingValidator(Struct):
 
     def close(self) -> None:
         """Note that the client has closed its side."""
+        # From every stage: a client may also close a lane that is drained.
         self.stage = LaneStage.CLOSING
 
 
 def _after(stage: LaneStage, wanted: LaneStage) -> LaneStage:
+    # While it is opening, the caller repeats the request after the hello. While it is closing, the client has left.
     return wanted if stage is LaneStage.OPEN else stage
 
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 MESSAGE_BYTES: Final = 1024 * 1024
 """Results are combined into messages of at most this size; a larger result is sent alone."""
 
+# A tag of one byte, then a length with 7 bits in each byte, then the result.
 ONE_BYTE, TWO_BYTES, THREE_BYTES = 2 + (1 << 7) - 1, 3 + (1 << 14) - 1, 4 + (1 << 21) - 1
 """Largest message of a result whose length takes so many bytes."""
 
@@ -34,6 +35,7 @@ def cost(framed: bytes) -> int:
         framed: a serialised message with exactly one result.
     """
     size = len(framed)
+    # Tag and one byte of length are always there. Computed and not parsed, because each result passes here.
     return size - 2 - (size > ONE_BYTE) - (size > TWO_BYTES) - (size > THREE_BYTES)
 
 
@@ -138,6 +140,7 @@ class OutgoingQueue:
         flow = self._flows.pop(correlation_id)
         self._blocked.pop(correlation_id, None)
         self._waiting_bytes -= flow.waiting_bytes
+        # The end is not delayed by missing credit, or the client would never learn that it granted too little.
         self.tell(end)
 
     def tell(self, message: bytes) -> None:
@@ -155,6 +158,7 @@ class OutgoingQueue:
             # `blocked` returns a copy, because `_unblock` removes entries.
             for blocked in self.blocked:
                 self._unblock(blocked)
+        # Credit for an operation that has just ended is normal: grant and result crossed on the way.
         elif correlation_id in self._flows:
             flow = self._flows[correlation_id]
             flow.credit = min(flow.credit + more, self._limits.most_credit)
@@ -201,5 +205,6 @@ class OutgoingQueue:
             flow.waiting_bytes -= len(result)
             self._waiting_bytes -= len(result)
             self._leave(correlation_id, flow, result, last)
+        # Otherwise the operation keeps its position among the blocked ones.
         if not flow.waiting:
             self._blocked.pop(correlation_id, None)

@@ -37,6 +37,7 @@ class Stalls:
         """Store a report, replacing the oldest if there are too many."""
         # A client that never returns leaves its report behind: without a limit, such clients could fill the memory.
         if len(self._kept) >= MOST_REPORTS:
+            # The oldest report: dictionaries keep the order of insertion.
             del self._kept[next(iter(self._kept))]
         self._kept[stall.lane_id] = stall
 

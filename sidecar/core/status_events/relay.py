@@ -17,6 +17,7 @@ class TokenBucket(msgspec.Struct):
 
     per_second: float
     burst: float
+    # Negative until the first report, which fills the bucket: only then is the time known.
     level: float = -1.0
     filled_at: float = 0.0
 
@@ -70,6 +71,7 @@ class StatusRelay:
         # Before the rate limit: unknown types are dropped anyway, and must not use up the tokens of known ones.
         if rule is None:
             return "unknown", None
+        # Per call: a sub-agent that reports too often must not silence its siblings.
         bucket = self._buckets.get(reporter.index)
         if bucket is None:
             bucket = self._buckets[reporter.index] = TokenBucket(self._vocabulary.per_second, self._vocabulary.burst)
@@ -110,6 +112,7 @@ class StatusRelay:
 
 def _collapsed(event_type: str, batch: _Batch) -> StatusUpdate:
     """Return one update for all reports: each sub-agent once, in emission order (PC2-D-20)."""
+    # By the place of the call, not by arrival: the update then does not depend on which sibling was faster.
     in_order = sorted(batch.reports, key=lambda report: report[0])
     slots = tuple(dict.fromkeys(slot for _, _, slot in in_order))
     calls = list(dict.fromkeys(call_id for _, call_id, _ in in_order))

@@ -37,11 +37,13 @@ class SilenceMonitor:
 
     def began(self, reporter: ChildReporter, now: float) -> None:
         """Start to observe a sub-agent that runs from now on."""
+        # By call and not by slot: one sub-agent may run twice in a dispatch.
         self._running[reporter.index] = _Silence(reporter, self._after, now + self._after)
 
     def broken(self, index: int, now: float) -> None:
         """Restart the first interval: the sub-agent has sent a report that is passed on."""
         if (silence := self._running.get(index)) is not None:
+            # A sub-agent that reports again is not treated as one that has been silent for long.
             silence.wait, silence.due = self._after, now + self._after
 
     def ended(self, index: int) -> None:

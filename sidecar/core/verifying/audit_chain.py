@@ -53,4 +53,6 @@ class AuditRemoved(Protocol):
 
 def audit_link(previous: str, number: int, slot: str, kind: str, body: str) -> str:
     """Return the link of a row that follows the row with the link `previous`; 64 hex digits."""
+    # The prefix keeps these hashes apart from those of facts. MessagePack stores lengths, so no two different rows have
+    # the same bytes.
     return sha256(b"audit\x1f" + msgspec.msgpack.encode((previous, number, slot, kind, body))).hexdigest()

@@ -28,6 +28,7 @@ class AuditWalk:
 
     def begin(self) -> Iterator[Finding]:
         """Yield the problems of the starting point."""
+        # A marker could name any link: if a checkpoint covers its last row, both must agree.
         yield from self._against_claims("the marker of retention")
 
     def take(self, row: LinkedRow) -> Iterator[Finding]:
@@ -58,6 +59,7 @@ class AuditWalk:
         there, signed = self._at.number, max(self._claims, default=0)
         # Rows may be appended while the chain is read; then only the head that was read afterwards can cover them.
         stands = head if head.number >= there else again
+        # `head` was read before the rows, so every row that it counts must have been found.
         if signed > there or head.number > there:
             said = f"a signed checkpoint has {signed}" if signed > there else f"the record says {head.number}"
             text = f"the end of the audit of rollouts was cut off: it ends at row {there}, {said}"

@@ -114,6 +114,7 @@ class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 def signed_line(statement: Statement, sequence: int, previous: str, signer: Signer) -> CheckpointLine:
     """Return the line for a statement, signed."""
     fields = msgspec.structs.asdict(statement)
+    # The signature covers sequence, previous hash and key id too: a valid line cannot be moved to another position.
     unsigned = CheckpointLine(sequence=sequence, previous=previous, key_id=signer.key_id, signature="", **fields)
     return msgspec.structs.replace(unsigned, signature=signer.sign(unsigned.signed_bytes()))
 
@@ -131,6 +132,8 @@ def line_hash(text: bytes) -> str:
 def line_from(text: bytes) -> CheckpointLine | None:
     """Read a line; None if it is none of ours."""
     try:
+        # A fragment of an interrupted write, or foreign text. The verifier of the lines decides whether it is a
+        # finding.
         return from_json(text, CheckpointLine)
     except DecodeError:
         return None
@@ -207,6 +210,7 @@ def furthest(lines: Iterable[CheckpointLine]) -> dict[RootKey, RootState]:
         # Equal numbers count too: a retention repeats the number of the last checkpoint.
         grown = line.kind in OF_ROOTS and (known is None or line.number >= known.number)
         if grown or line.kind is LineKind.RESTORED:
+            # After a restored backup the newest state is the smaller one that the line states.
             states[line.key] = line.state
     return states
 
@@ -246,8 +250,10 @@ class CheckpointClaims(msgspec.Struct):
             said = line.day, line.number, line.root
             # The id of a marker is used once, so another statement under the same id is a forgery or a defect.
             return self.erased.setdefault(line.marker or "", said) == said
+        # Checkpoints and retentions: both state a root, so a retention must agree with the checkpoints.
         first = self.roots.setdefault(line.key, {}).setdefault(line.number, line.root)
         if line.kind is LineKind.RETENTION:
+            # Even if the roots differ: the marker in the record is compared with what this line states.
             self.removed[line.key] = line.state
         # False means that one number of facts had two roots: the record was rewritten between two checkpoints.
         return first == line.root
@@ -262,6 +268,7 @@ class CheckpointClaims(msgspec.Struct):
             return claims
         # Claims about lost facts cannot be met; those about the facts that are left still count.
         kept = {number: root for number, root in claims.items() if number <= restored.number}
+        # The restored state is signed, too, and counts even if no checkpoint fell on exactly this number.
         return kept | ({restored.number: restored.root} if restored.number else {})
 
     @property
@@ -271,6 +278,7 @@ class CheckpointClaims(msgspec.Struct):
 
     def _restore_audit(self, line: CheckpointLine) -> bool:
         """Remove claims about lost rows that were signed before; return whether the remaining row agrees."""
+        # Only earlier claims: a row that was signed after the restoration reuses a number, and still counts.
         lost = {number for number, (at, _) in self.audit.items() if number > line.number and at <= line.time}
         # Before the claims are dropped: the notice must say how many rows were lost.
         self.restored_audit.append((line, max(lost, default=line.number)))

@@ -62,6 +62,7 @@ def gap_of(findings: Sequence[Finding], record: StandingRecord, states: Instance
         left = (finding.sequence or 1) - 1
         if finding.kind is FindingKind.ROOT_CUT and finding.day is not None:
             key = RootKey(finding.instance, finding.day)
+            # The backup may be older than the whole root; then none of its facts is left.
             nothing = RootState(key.instance, key.day, 0, "")
             state = record.roots.get(key, nothing)
             # An older backup explains a gap only at the end, and only if the record ends exactly where the gap begins.
@@ -70,6 +71,7 @@ def gap_of(findings: Sequence[Finding], record: StandingRecord, states: Instance
                 statements.append(restored_statement(state, by, at))
                 lost.append(finding.text)
                 continue
+        # The same for the audit: a gap before its newest row is a manipulation, too.
         elif finding.kind is FindingKind.AUDIT_MISSING and record.audit.number == left:
             statements.append(restored_audit_statement(record.audit, states, by, at))
             lost.append(finding.text)
@@ -86,6 +88,7 @@ def restored_notices(claims: CheckpointClaims, erasures: Container[str]) -> Iter
         erasures: the ids of the erasures whose markers are in the record.
     """
     for key, line in sorted(claims.restored.items()):
+        # From `roots` and not from `of`, which leaves out the claims about the lost facts.
         signed = max(claims.roots.get(key, ()), default=0)
         if signed > line.number:
             what = f"facts {line.number + 1} to {signed} of instance {key.instance} in turns of {key.day} are lost"

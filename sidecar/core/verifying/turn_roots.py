@@ -35,6 +35,7 @@ class FactsUnderRoots:
         """Yield the covered facts that are missing in a turn, or in a different order there."""
         covered = self._links.get(turn_id, {})
         for instance, links in covered.items():
+            # Instance by instance: the journal orders the facts of one instance, not those of two.
             own = [fact.link for fact in found.facts if fact.by == instance]
             there = set(own)
             missing = sum(link not in there for link in links)
@@ -46,5 +47,6 @@ class FactsUnderRoots:
                 text = f"facts of turn {turn_id} stand in another order than instance {instance} appended them in"
                 yield Finding(FindingKind.FACTS_REORDERED, text, instance, self._day, turn_id)
         for place, fact in enumerate(found.facts, 1):
+            # No finding yet: see `late`.
             if fact.link not in covered.get(fact.by, ()):
                 self.late.setdefault(RootKey(fact.by, self._day), {})[fact.link] = turn_id, place

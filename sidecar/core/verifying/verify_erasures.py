@@ -32,6 +32,7 @@ class ErasedTexts:
                 under = fact.erased_under or ""
                 number, root = self._under.get(under, (0, NOTHING))
                 self._under[under] = number + 1, rooted(root, fact.link)
+                # One place is enough for a finding; a removal may affect thousands of facts.
                 self._first.setdefault(under, (turn_id, place))
 
     def findings(self, markers: Mapping[str, TextsErased]) -> Iterator[Finding]:
@@ -66,6 +67,8 @@ def erasure_findings(
             why = "its signature does not fit" if judgement is Verification.DOES_NOT_FIT else "it is by an unknown key"
             text = f"{_named(marker)} was forged or altered: {why}"
             yield Finding(FindingKind.MARKER_FORGED, text, day=marker.partition)
+        # An owner of the key could sign a marker at any time. Its line must be in the second place, written before the
+        # erasure.
         elif claims.erased.get(marker.marker_id) != (marker.partition, marker.facts, marker.root):
             text = f"{_named(marker)} is not in the checkpoint files"
             yield Finding(FindingKind.MARKER_MISFIT, text, day=marker.partition)

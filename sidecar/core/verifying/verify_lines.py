@@ -54,6 +54,8 @@ class LinesVerifier:
                 self._not_lines.append(self._at)
             else:
                 self.lines += 1
+                # The signature of each line is verified alone, so a line counts as a claim even if lines around it are
+                # missing.
                 yield from self._judged(line)
                 yield from self._linked(line)
                 # Also after a finding: the next line is compared with this one, so that one altered line is reported
@@ -82,6 +84,7 @@ class LinesVerifier:
         else:
             text = f"line {line.sequence} of the checkpoints comes after line {self._sequence}: lines were moved"
             yield _of_line(FindingKind.CHECKPOINT_ALTERED, line, text)
+        # Now the fragments before this line may be lines that were damaged, so they are findings.
         if not follows:
             yield from self._unread()
         self._not_lines.clear()
@@ -95,6 +98,7 @@ class LinesVerifier:
     def _judged(self, line: CheckpointLine) -> Iterator[Finding]:
         match self._judge.judge(line.key_id, line.signed_bytes(), line.signature):
             case Verification.FITS:
+                # Only valid lines become claims. A forged line must not make the record look altered.
                 if not self._claims.add(line):
                     of = f"the first {line.number} facts of instance {line.instance} in turns of {line.day}"
                     what = of if line.kind in OF_ROOTS else f"what it states ({line.kind} {line.number})"

@@ -44,6 +44,7 @@ class RootWalk:
         if self._claims.get(self.number, root) != root:
             text = f"the first {self.number} facts {self._of_root} are not those that a signed checkpoint covers"
             yield self._differs(FindingKind.ROOT_CONTRADICTED, text)
+        # The root in the database is not signed; it is compared only where it claims to stand.
         elif state is not None and state.number == self.number and state.root != root:
             text = f"the {self.number} facts {self._of_root} do not give the root that the record says it stands at"
             yield self._differs(FindingKind.ROOT_ALTERED, text)
@@ -70,12 +71,15 @@ class RootWalk:
     def against(self, state: RootState | None) -> Iterator[Finding]:
         """Yield the problem if the root, which was read again, does not cover all facts that were found."""
         stands = 0 if state is None else state.number
+        # The facts were read before this root, and each append updates both in one transaction. A root that is still
+        # behind has not seen these facts.
         if stands < self.number:
             text = f"{self.number} facts {self._of_root} are there, and the running root covers {stands}"
         elif state is not None and stands == self.number and state.root != self._root.hex() and not self._contradicted:
             text = f"the {self.number} facts {self._of_root} do not give the root that the record says it stands at"
         else:
             return
+        # A root that is ahead of the facts found is no finding here: facts were appended in the meantime.
         yield Finding(FindingKind.ROOT_ALTERED, text, self._instance, self._day, sequence=self.number)
 
     @property

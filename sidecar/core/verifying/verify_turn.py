@@ -47,6 +47,7 @@ def turn_findings(turn_id: TurnId, found: TurnFacts) -> Iterator[Finding]:
     except JournalCorrupt as broken:
         text = f"fits its link, and {SENTENCES[broken.reason]}{broken.about and f' ({broken.about})'}"
         yield _of(FindingKind.RULE_BROKEN, turn_id, place, text)
+    # A finding instead of an exception: one turn must not end the verification of the whole record.
     except NOT_DERIVED as error:
         yield _of(FindingKind.RULE_BROKEN, turn_id, place, f"fits its link, and says what cannot be: {error}")
     else:
@@ -55,6 +56,7 @@ def turn_findings(turn_id: TurnId, found: TurnFacts) -> Iterator[Finding]:
 
 def first_day(found: TurnFacts) -> date:
     """Return the day whose running roots cover the facts of a turn."""
+    # `date.min` if nothing is known of the turn: no running root has this day, so none covers it.
     return found.day or (found.facts[0].at.astimezone(UTC).date() if found.facts else date.min)
 
 
@@ -65,6 +67,7 @@ def _number(turn_id: TurnId, versions: Sequence[int], place: int) -> Finding | N
     there = versions[place - 1]
     if there < place:
         return _of(FindingKind.FACTS_REORDERED, turn_id, place, f"is numbered {there}")
+    # One finding for the whole gap.
     which = f"fact {place}" if there == place + 1 else f"facts {place} to {there - 1}"
     text = f"{which} of turn {turn_id} missing; the next one there is {there}"
     return Finding(FindingKind.FACT_MISSING, text, turn_id=turn_id, sequence=place)
@@ -77,6 +80,7 @@ def _taken(state: TurnState, stored: Stored, later: Sequence[Stored]) -> Finding
     if not _fits(state.head, stored, draft):
         return _misfit(state, stored, draft, later)
     fact = _fact(state.head, stored, draft)
+    # The records are derived as well: facts that pass the rules may still contradict each other in their texts.
     state.take(fact, after(state.head, fact))
     return None
 
@@ -95,6 +99,8 @@ def _misfit(state: TurnState, stored: Stored, draft: Draft, later: Sequence[Stor
     place, kind, head = state.head.version + 1, kind_of(draft.body), state.head
     # Only for the text of the finding: "moved" and "altered" need different investigations.
     for behind, other in enumerate(later[:MOST_LOOKED_AT], place + 1):
+        # The head as it would be if this fact stood behind the other one. If its link fits there, only its position is
+        # wrong.
         head = _gone_on(head, other)
         if _fits(head, stored, draft):
             text = f"({kind}) belongs behind fact {behind}: facts were moved"

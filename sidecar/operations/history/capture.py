@@ -72,6 +72,7 @@ class HistoryCapture:
         self._durable = durable
         self._queue: deque[Waiting] = deque()
         self._last_of: dict[EpisodeKey, FirstResult[None]] = {}
+        """The result of the newest queued turn of each episode."""
         self._working: FirstResult[None] | None = None
         self._current: Waiting | None = None
         self.missed: FirstResult[None] = FirstResult()
@@ -183,7 +184,7 @@ class HistoryCapture:
         self._current = None
 
     def _done(self, history: TurnHistory, kept: FirstResult[None]) -> None:
-        if self._last_of.get(history.episode) is kept:
+        if self._last_of.get(history.episode) is kept:  # no newer turn of the episode was queued since
             del self._last_of[history.episode]
         kept.settle(None)
 

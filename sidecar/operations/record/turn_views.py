@@ -191,7 +191,8 @@ def _outcome(outcome: CallOutcome, room: _Room) -> CallOutcome:
     question = outcome.question
     if question is not None and not room.text_fits(len(msgspec.json.encode(question))):
         outcome = msgspec.structs.replace(outcome, question=None)
-    # Whole or not at all: a narration that is cut in the middle could be read as complete.
+    # Whole or not at all: a narration that is cut in the middle could be read as complete. An empty answer needs no
+    # more room than its row.
     if outcome.answer == Answer() or room.text_fits(len(msgspec.json.encode(outcome.answer))):
         return outcome
     return msgspec.structs.replace(outcome, answer=Answer(data_unavailable=outcome.answer.data_unavailable))

@@ -219,7 +219,7 @@ class LogVerification:
                 gone.take(turn_id, found.facts)
                 for finding in self._of_turn(turn_id, found, under):
                     yield finding
-        self._late |= under.late
+        self._late |= under.late  # no root named them: perhaps appended since; verified at the end
         for finding in await self._of_erasures(day, gone, under.turns()):
             yield finding
 

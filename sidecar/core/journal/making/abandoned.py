@@ -71,6 +71,7 @@ def settling(turn: StoredTurn, dispatch: StoredDispatch, now: datetime, me: Inst
             # A delegated child is no call of the request, so its failure needs a fact of its own.
             below += [child_id] if child.opened.parent_child_id is not None else []
     if below:
+        # In the order of the progress below, by which a reader assigns values to marks.
         told = Texts(values=tuple(value for child_id in below for value in values[child_id]))
         said.append((DelegationSettled(dispatch.opened.dispatch_id, tuple(failed[each] for each in below)), told))
     calls = [
@@ -92,6 +93,7 @@ def closing(turn: StoredTurn, now: datetime, me: InstanceId) -> Closing:
     for dispatch in turn.dispatches:
         # First: the record accepts the following facts only from the owner of the dispatch.
         said += _taking(dispatch, me)
+        # These outcomes are recorded without progress: the fact that ends the turn has the last events of all children.
         lost = list(_lost_outcomes(dispatch, _children(turn, dispatch), now))
         outcomes += [(dispatch, each) for each in (*dispatch.outcomes, *lost)]
         if lost:
@@ -104,6 +106,7 @@ def closing(turn: StoredTurn, now: datetime, me: InstanceId) -> Closing:
     claims = from_json(turn.dispatches[0].opened.claims_json, SurfaceClaims)
     routing = _routing(turn, claims, outcomes, now)
     places = {each.opened.dispatch_id: _places(each) for each in turn.dispatches}
+    # No claims: the dispatches have recorded them.
     body = TurnEnded(None, PARENT_LOST, rest_of(routing, places, routing.binding_digest), progress)
     return Closing((*said, (body, Texts(values=tuple(values), end=EndTexts()))), routing)
 
@@ -125,6 +128,8 @@ def _taking(dispatch: StoredDispatch, me: InstanceId) -> Iterator[Said]:
 
 def _closed(child: StoredChild, now: datetime, effects: Mapping[ChildId, RecordedEffects]) -> ChildLog:
     """Return the log of a child, with what closes it."""
+    # Only an accepted or failed child can be closed. No parent will accept an answer that waits, so it is rejected
+    # here.
     log = log_of(child)
     if log.state is ExecutionState.RUNNING:
         _lose(log, now, effects)
@@ -140,6 +145,8 @@ def _lose(log: ChildLog, now: datetime, effects: Mapping[ChildId, RecordedEffect
 
 
 def _lost_because(effects: RecordedEffects) -> CallFailure:
+    # An effect without a recorded result may have happened. The parent must not repeat such a call as if nothing had
+    # been done.
     return CallFailure.EFFECT_UNKNOWN if effects.unknown else CallFailure.SIDECAR_LOST
 
 
@@ -179,6 +186,7 @@ def _routing(
 ) -> RoutingRecord:
     began: dict[ChildId | None, datetime] = {child.opened.child_id: child.opened.opened_at for child in turn.children}
     calls = [_routed(dispatch, outcome, began, now) for dispatch, outcome in outcomes]
+    # There is a dispatch: only a dispatch or the end can be the first fact of a turn, and this turn has not ended.
     first = turn.dispatches[0].opened
     return RoutingRecord(
         turn_id=turn.turn_id,
@@ -197,6 +205,7 @@ def _routing(
         # Unknown: the process that measured it is dead.
         overhead=timedelta(0),
         principal_asserted_by="orchestrator",
+        # No parent accepted any result.
         gate_passed=False,
     )
 
@@ -214,6 +223,7 @@ def _routed(
         reason=outcome.reason,
         axis=outcome.axis,
         started_at=began.get(outcome.child_id),
+        # Also for recorded outcomes: `StoredDispatch` has no times of them.
         settled_at=now,
         attempts=outcome.attempts,
         # Unknown as well: reports are counted in memory only.

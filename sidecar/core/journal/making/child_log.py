@@ -44,7 +44,9 @@ class ChildLog:
         self.state = ExecutionState.RUNNING
         self.sequence = BEGUN
         self.attempts = 0
+        # Events with absolute times; `progress` converts them to offsets once the time of the fact is known.
         self._waiting: list[_Happened] = []
+        # Number of events by kind, counted only for the limit of `repeatable` and for `has`.
         self._made: dict[What, int] = {}
         self._left_out: dict[What, int] = {}
 
@@ -54,11 +56,12 @@ class ChildLog:
         return len(self._waiting)
 
     def has(self, what: What) -> bool:
-        """Return whether the recorded events that this log continues contain one of this kind."""
+        """Return whether one of the recorded events that this log continues, or of `repeatable`, is of this kind."""
         return what in self._made
 
     def go_on_after(self, events: Iterable[ChildEvent]) -> None:
         """Continue after recorded events; only before the first mark is made here."""
+        # Events before these would get the numbers that recorded events have.
         if self.sequence > BEGUN or self._waiting:
             raise ChildClosed("the log has events already")
         for event in events:
@@ -80,6 +83,7 @@ class ChildLog:
             values: the values of the fact's marks so far.
             take: the caller keeps the draft until it is recorded. False: the next call returns the same marks again.
         """
+        # The values of all marks of a fact form one list: a reader assigns them to the marks by position.
         marks = []
         for what, when, actor, said in self._waiting:
             marks.append(Mark(what, (when - at) // MICROSECOND, actor))
@@ -133,11 +137,13 @@ class ChildLog:
 
         `values`: see `FORMS`; empty if the outcome is in the same fact.
         """
+        # Here and below, an illegal move raises before anything is noted.
         self.state = moved(self.state, ExecutionState.WAITING_FOR_MERGE)
         self._mark(What.WAITING, at, values)
 
     def failed(self, at: datetime, *values: object) -> None:
         """Note that the work failed; for an answer that is rejected, see `integration_failed`. Source: SX-23, SX-43."""
+        # `moved` would allow this move, because a rejected answer makes it, too.
         if self.state is ExecutionState.WAITING_FOR_MERGE:
             raise ChildClosed("the work is through already; only its integration can fail now")
         self.state = moved(self.state, ExecutionState.FAILED)
@@ -150,6 +156,7 @@ class ChildLog:
 
     def integration_failed(self, at: datetime, reason: str, actor: str = PARENT) -> None:
         """Note that the parent rejected the output, which is a failure of the child. Source: SX-34, SX-52, TN-98."""
+        # `moved` would allow the move from `running`, which is the failure of the work.
         if self.state is not ExecutionState.WAITING_FOR_MERGE:
             raise ChildClosed(f"integration is not possible for a child that is {self.state}")
         self.state = moved(self.state, ExecutionState.FAILED)
@@ -165,5 +172,8 @@ class ChildLog:
 
         `actor` matters only for verdicts and the close: for all other marks, the usual actor of the event applies.
         """
+        # Counted when the event is noted, not when it is recorded: a restore compares this number with the recorded
+        # events.
         self.sequence += 1
+        # 0: the usual actor. The parent is the usual actor of each event for which a caller names one.
         self._waiting.append((what, at, 0 if actor == PARENT else ACTORS.index(actor), values))

@@ -69,6 +69,7 @@ def settled_call(
         None if took is None else took // MICROSECOND,
         tokens,
     )
+    # Tuples and not `Component`: facts have types of their own, so that a new field there does not change their bytes.
     components = tuple([(each.name, each.tool_input_json, each.component_data_json) for each in answer.components])
     texts = OutcomeTexts(answer.narration, components, answer.data_unavailable, outcome.hint)
     return SettledCall(call, texts, progress, values, frames)
@@ -79,6 +80,7 @@ def settled_together(dispatch_id: DispatchId, calls: Sequence[SettledCall]) -> t
     body = CallsSettled(
         dispatch_id,
         tuple([each.call for each in calls]),
+        # The values below follow this order: call after call, mark after mark.
         tuple([each.progress for each in calls if each.progress is not None]),
     )
     values = tuple([value for each in calls for value in each.values])
@@ -93,6 +95,8 @@ def rest_of(routing: RoutingRecord, places: Mapping[DispatchId, Mapping[CallId, 
         places: of the calls of each dispatch, in order of acceptance.
         digest: `binding_digest` of the request of the first dispatch; empty if there is none.
     """
+    # There is one report of intents per dispatch; a further one is what the parent declared at the end. Times become
+    # offsets from the end, because the fact of the end has its absolute time.
     now, undispatched = routing.ended_at, routing.intents[len(places) :]
     calls = [
         Routed(

@@ -32,11 +32,14 @@ class Verdict(IntEnum):
     NOT_LISTED = 8
 
 
+# By member name: the import fails if a stored number has no `CandidateVerdict` any more.
 NAMES: Final = MappingProxyType({verdict: CandidateVerdict[verdict.name].value for verdict in Verdict})
 CODES: Final = MappingProxyType({name: verdict for verdict, name in NAMES.items()})
 CHOSEN: Final = CandidateVerdict.CHOSEN.value
 ITS_SLOT: Final = 0
+"""Not None, which is the definition of a candidate without one."""
 VERIFIED: Final = "+user_token"
+"""Suffix of `source`: a user token proved the principal."""
 
 
 class BareClaims(Part, frozen=True):
@@ -87,6 +90,7 @@ class UnnamedClaims(msgspec.Struct, frozen=True):
 
 def unnamed(claims: SurfaceClaims) -> UnnamedClaims:
     """Return claims in the two parts of a fact. The turn's id is omitted, because the fact has it."""
+    # Columns instead of rows: a column of usual values is then left out as a whole.
     slots, definitions, verdicts = zip(*claims.candidates, strict=True) if claims.candidates else ((), (), ())
     tools, digests = zip(*claims.tools, strict=True) if claims.tools else ((), ())
     all_chosen = verdicts.count(CHOSEN) == len(verdicts)
@@ -112,12 +116,14 @@ def unnamed(claims: SurfaceClaims) -> UnnamedClaims:
         definitions=() if definitions == slots else _unless_slots(definitions, slots),
         tools=None if tools == (slots if all_chosen else _chosen(slots, verdicts)) else tools,
     )
+    # Only these three name the user; an erasure removes them with the texts of the fact.
     return UnnamedClaims(bare, UserTexts(claims.principal, claims.locale, claims.location))
 
 
 def named(parts: UnnamedClaims, turn_id: TurnId) -> SurfaceClaims:
     """Return the claims that `unnamed` has split. Raises `ValueError` if the columns have different lengths."""
     bare, user, slots = parts.claims, parts.user, parts.claims.slots
+    # An empty column means the usual value for every candidate; see `BareClaims`.
     verdicts = _verdicts(bare.verdicts) if bare.verdicts else (CHOSEN,) * len(slots)
     definitions = _definitions(bare.definitions, slots) if bare.definitions else map(DefinitionId, slots)
     tools = _chosen(slots, verdicts) if bare.tools is None else bare.tools

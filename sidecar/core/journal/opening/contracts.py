@@ -108,7 +108,10 @@ class BareTemplate(msgspec.Struct, frozen=True):
 
 def bare_template(tool: SurfaceTool) -> BareTemplate:
     """Return `contract_template` in the form of facts; `SurfaceTool.made_once` caches it."""
+    # Once per tool and not per call: reducing and verifying a contract takes longer than filling in two values.
     common = contract_template(tool).common
+    # The turn and the step are placeholders, because the result has neither. Title and digest are those of the tool
+    # itself, so that both count as known and are left out.
     place = ContractPosition(TurnId(""), tool.slot, 0, ContractTexts(title=tool.name), digest=common.definition_digest)
     bare, _ = stripped(common, place)
     return BareTemplate(bare)
@@ -126,6 +129,7 @@ def called(claims: SurfaceClaims, slot: Slot, step: int, request: Request, place
 
 def below(claims: SurfaceClaims, slot: Slot, step: int, parent: ChildId, contract: Contract) -> ContractPosition:
     """Return what the contract of a child that `parent` delegates to repeats; `contract` is that of the parent."""
+    # None if the turn bound no definition of this slot; the digest is then stored.
     digest = dict(claims.tools).get(slot)
     return ContractPosition(claims.turn_id, slot, step, said_above(contract), parent, digest, path_of(parent, contract))
 
@@ -136,6 +140,7 @@ def said_in(request: Request, place: int) -> ContractTexts:
     return ContractTexts(
         description=asked_in(call),
         task_prompt=request.task_prompt,
+        # Cut like the contract itself. Otherwise a long context would differ, and be stored a second time.
         goal_summary=request.prior_context[:GOAL_SUMMARY_LIMIT],
         title=call.tool_name,
     )
@@ -143,6 +148,7 @@ def said_in(request: Request, place: int) -> ContractTexts:
 
 def said_above(contract: Contract) -> ContractTexts:
     """Return the texts of a delegating child's contract that the contract below it repeats."""
+    # A delegated child has no call, so its description and title are its own and are always stored.
     return ContractTexts(task_prompt=contract.step.description, goal_summary=contract.parent.goal_summary)
 
 
@@ -177,7 +183,7 @@ def stripped(contract: Contract, place: ContractPosition) -> tuple[BareContract,
         ownership=None if contract.ownership == (f"slot:{slot}",) else contract.ownership,
         ancestors=None if contract.ancestors == place.ancestors else _bare(contract.ancestors),
     )
-    # Proven for each contract: whatever this form cannot express must not be written, because a fact in the journal is
+    # Verified by restoring it: a contract that this form cannot express must not be written, because a recorded fact is
     # final.
     if restored(bare, texts, place) != contract:
         raise ValueError("the contract contradicts the place of its child")
@@ -195,6 +201,7 @@ def restored(bare: BareContract, texts: ContractTexts, place: ContractPosition) 
     outputs = DEFAULT_OUTPUTS
     if bare.outputs is not None:
         outputs = Outputs(report_format=bare.outputs[0], report_path_pattern=bare.outputs[1])
+    # The empty texts below are for the type checker: `stripped` stores every text that `place` does not have.
     return Contract(
         parent=Parent(
             run_id=place.turn_id,

@@ -32,4 +32,5 @@ def unpacked(digests: Digests) -> tuple[str, ...]:
     """Return the texts that `packed` took."""
     if isinstance(digests, tuple):
         return digests
+    # `hex` counts groups from the right; they begin at a digest because each one has exactly `DIGEST_BYTES`.
     return tuple(map(PREFIX.__add__, digests.hex(" ", DIGEST_BYTES).split()))

@@ -1,7 +1,7 @@
 """The request of a dispatch: reduced for a fact, and restored from the fact.
 
-A sidecar that takes a dispatch over needs the request to run the remaining calls. A repeated request is recognised by
-the fingerprint of its restored text.
+A sidecar that takes a dispatch over needs the request to run the remaining calls, and to compare a repeated request
+with it.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ from sidecar.core.identifiers import CallId, DispatchId
 from sidecar.core.journal.opening.part import Digests, Part, packed, unpacked
 
 ON_DISCONNECT: Final = "cancel"
+"""The default, which facts omit: the calls are cancelled once no listener is left."""
 Answer: TypeAlias = tuple[Any, ...]
 """The place of a call that answers a question, then the fields of its `Answering`."""
 
@@ -79,7 +80,7 @@ class Request(msgspec.Struct, frozen=True):
     join: Join
 
     def to_json(self) -> str:
-        """Return the text whose fingerprint identifies a repeated request."""
+        """Return the text of `DispatchOpened.request_json`, from which operations restore the request."""
         return msgspec.json.encode(self).decode()
 
 
@@ -87,6 +88,7 @@ def request_from_json(text: str, dispatch_id: DispatchId) -> Request:
     """Return a stored request. Raises `ValueError` if writing it again would not give the same text."""
     request: Request = from_json(text, Request)
     # A request that loses anything on the way would be run differently after a takeover.
+    # A stored request must not contain the token either: a reader of the record could use it for the turn.
     if request.to_json() != text or request.surface_token or request.dispatch_id != dispatch_id:
         raise ValueError(f"the stored request of {dispatch_id} has another form")
     return request
@@ -119,6 +121,7 @@ def texts_of(request: Request) -> RequestTexts:
 
 def answers_of(calls: Sequence[ToolCall]) -> tuple[Answer, ...]:
     """Return the answers of calls to questions, as values of the fact that opens their dispatch; empty without any."""
+    # As values, and not in the body: an answer is the text of a user, which an erasure must reach.
     answers = list[Answer]()
     for place, call in enumerate(calls):
         if call.answering is not None:
@@ -127,6 +130,7 @@ def answers_of(calls: Sequence[ToolCall]) -> tuple[Answer, ...]:
 
 
 def _answering(answer: Answer) -> Answering:
+    # After the place, in the order of the fields of `Answering`, as `astuple` wrote them.
     receipt, text, decision, answered_by = answer[1:]
     return Answering(receipt, text, None if decision is None else Decision(decision), Answerer(answered_by))
 
