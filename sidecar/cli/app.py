@@ -90,6 +90,7 @@ def make_app(commands: Commands, words: Sequence[str] = ()) -> typer.Typer:
         commands: the operations that the commands call.
         words: the arguments; if they begin with the name of a command, only that command is added.
     """
+    # Filled up, so that there are always two words.
     first, second = (*words, "", "")[:2]
     if words:
         commands = replace(commands, requested=second if first == "subagent" else first)

@@ -94,6 +94,7 @@ def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
                 role=role,
                 nbf=begins,
                 exp=begins + int(_length(length).total_seconds()),
+                # Identifies the token in the audit.
                 jti=tools.new_id(),
             )
             token = seal(claims, signer.sign)

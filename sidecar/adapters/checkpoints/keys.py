@@ -76,7 +76,7 @@ class Ed25519Judge:
             return Verification.UNKNOWN_KEY
         try:
             key.verify(from_hex(signature), payload)
-        except (InvalidSignature, ValueError):
+        except (InvalidSignature, ValueError):  # `ValueError`: the text is not hexadecimal
             return Verification.DOES_NOT_FIT
         return Verification.FITS
 
@@ -104,6 +104,7 @@ def read_or_make_signer(key_file: Path) -> Ed25519Signer:
         if not key_file.exists():
             fresh = Ed25519PrivateKey.generate()
             _appear(key_file, pem_of(PRIVATE, fresh.private_bytes_raw()), 0o600)
+        # Read from the file even if it was just created: another process may have created it first, with its own key.
         return read_signer(key_file)
     except OSError as error:
         raise KeyFileProblem(f"{error.filename or key_file} cannot be used: {error.strerror}") from None
@@ -135,6 +136,7 @@ def _keep_public(file: Path, pem: bytes) -> None:
         elif not content:
             _appear(file, pem, 0o644)
     except OSError as error:
+        # The public half is for verifiers; signing works without it.
         if error.errno not in READ_ONLY:
             raise
 

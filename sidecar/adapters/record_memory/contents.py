@@ -86,7 +86,7 @@ class JournalContents(Struct):
             turn = self.turns[append.turn_id] = StoredTurn(append.day, append.index, append.head)
         turn.head, turn.index = append.head, append.index or turn.index
         turn.facts += append.facts
-        before = 0 if append.before == 0 else turn.weight
+        before = 0 if append.before == 0 else turn.weight  # the total does not contain a new turn yet
         for fact in append.facts:
             turn.weight += OF_A_ROW + len(fact.body) + len(fact.texts or b"")
             self.number += 1
@@ -95,6 +95,7 @@ class JournalContents(Struct):
             self.roots[fact.by, turn.day] = count + 1, rooted(root, fact.link)
         for frames in append.frames:
             turn.weight += OF_A_ROW + len(frames.frames)
+            # A repeated append may contain frames that are stored already. The first ones are kept.
             turn.frames.setdefault(frames.attempt_id, frames)
             turn.came_with.setdefault(frames.attempt_id, self.number)
         self.changed.pop(append.turn_id, None)
@@ -122,5 +123,6 @@ class JournalContents(Struct):
         self.weight -= turn.weight
         self.rows.lines.pop(turn_id, None)
         self.changed.pop(turn_id, None)
+        # Without its turn, the entry would lead readers to facts that are gone.
         if self.last_called.get(turn.index.episode_id) == turn_id:
             del self.last_called[turn.index.episode_id]

@@ -54,6 +54,7 @@ async def changed(asking: StatementExecutor, after: Watermarks, limit: int, only
     marks = {who: mark.number for who, mark in after.reached.items()}
     behind = await asking.rows(BEHIND, list(marks), list(marks.values()), None if only is None else list(only))
     for who, mark, newest, _ in behind:
+        # The numbers of an instance only grow, so the database was restored to a state before the mark.
         if mark > newest:
             raise NotThisJournal(f"{who} has {newest} facts, but {mark} were read before")
     days = sorted({day for row in behind for day in row["days"] or ()})
@@ -69,7 +70,9 @@ async def changed(asking: StatementExecutor, after: Watermarks, limit: int, only
         number = reached[who].number if who in reached else mark
         if number == newest:
             continue
-        if not of_days or len(rows) < limit:  # retention has removed the facts that follow
+        # A page that is not full has all facts up to the newest ones. Those that it lacks were removed by retention,
+        # and the position skips them. Otherwise they would count as a backlog forever.
+        if not of_days or len(rows) < limit:
             reached[who] = ReadPosition(newest, b"")
         else:
             missing[who] = number
@@ -88,6 +91,8 @@ def _turns(rows: Sequence[Any]) -> tuple[ChangedTurn, ...]:
         facts.setdefault(TurnId(row["turn_id"]), {})[row["version"]] = fact_from(row)
     turns: list[ChangedTurn] = []
     for turn_id, kept in facts.items():
+        # Several instances may append to one turn, and each has its own sequence. A page may therefore contain later
+        # facts of a turn, but not the facts of another instance in between.
         versions = sorted(kept)
         whole = versions[-1] - versions[0] == len(versions) - 1
         told = versions if whole else versions[-1:]

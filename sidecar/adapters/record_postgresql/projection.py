@@ -52,7 +52,7 @@ class PostgresProjection:
     """Implements the interface `Projection` over one connection.
 
     Args:
-        dsn: of the journal's database, whose schema exists.
+        dsn: the address of the journal's database, a URL. The schema exists.
         instance: the projecting instance.
     """
 
@@ -62,7 +62,9 @@ class PostgresProjection:
         self._connections = Connections(dsn, 1, limits)
         self._asking = StatementExecutor(self._connections, self._connections, "keep rows of lists")
         self._mine: tuple[str, ...] = ()
+        """The instances of the last lease."""
         self._ask_at = 0.0
+        """Time of `monotonic` from which the lease is renewed."""
 
     async def mine(self) -> Sequence[str]:
         """Return the instances whose facts this sidecar may project now."""
@@ -81,6 +83,8 @@ class PostgresProjection:
 
         If everything is removed afterwards, `apply` stores nothing.
         """
+        # Before the watermarks: if everything is removed between the two reads, the generation is outdated, and `apply`
+        # is refused. The reverse order would combine old watermarks with the new generation.
         ((generation, alterations),) = await self._asking.rows(TAKEN)
         marks = {instance: ReadPosition(number, link) for instance, number, link in await self._asking.rows(MARKS)}
         return Watermarks(marks, alterations, generation)
@@ -106,7 +110,7 @@ class PostgresProjection:
         # The function in the database checks lease, generation and watermarks in the transaction that writes. A check
         # before it could be outdated when the rows are written.
         if not await self._write(keep):
-            self._ask_at = 0.0
+            self._ask_at = 0.0  # the lease may be lost: the next pass asks for it at once
             raise StoreUnavailable("another sidecar keeps these rows of lists now", retry_after=AGAIN)
 
     async def clear(self) -> None:
@@ -150,6 +154,7 @@ class PostgresProjection:
         source = "listed_labels join listed_turns using (turn_id, began_at)" if labels else "listed_turns"
         sql = (
             f"select {COLUMNS} from {source} where {' and '.join(wanted)}"  # noqa: S608 - names and places only
+            # One row more for each newer row: `listed` replaces or drops as many of the stored ones.
             f" order by began_at desc, turn_id desc limit {query.limit + len(newer)}"
         )
         rows = [row_from(tuple(row), _as_it_is) for row in await self._asking.rows(sql, *values)]
@@ -158,6 +163,7 @@ class PostgresProjection:
     async def episodes(self, limit: int, newer: Newer, before: EpisodeMark | None = None) -> Sequence[EpisodeRow]:
         """Return the episodes used last."""
         uses = [use_of(row) for row in newer.values() if row is not None]
+        # Also the episodes of turns that are not projected yet, even if their stored last use is old.
         wanted = dict.fromkeys((use.episode_id, use.principal) for use in uses)
         place = before or (LATEST, "", "")
         wanted |= dict.fromkeys(map(tuple, await self._asking.rows(NEWEST_EPISODES, limit + len(newer), *place)))

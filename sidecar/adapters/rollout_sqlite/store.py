@@ -41,6 +41,7 @@ class SqliteRollouts(TabledRollouts):
         self._told: list[Callable[[], None]] = []
         self._shown: tuple[int, datetime] | None = None
         self._kept: tuple[PinnedTurnCount, datetime] | None = None
+        """What was last written to the file, and when."""
 
     def on_change(self, tell: Callable[[], None]) -> None:
         """Call `tell` after every change. Only this process can make changes."""
@@ -58,8 +59,11 @@ class SqliteRollouts(TabledRollouts):
 
             def published() -> Steps[None]:
                 yield (SHOW, self._instance, version, at, text_of(pinned.turns))
+                # The turns of an earlier process may still be open for `lasting`. Until then a decommission must know
+                # of them.
                 yield (FORGET, at - max(LISTED_FOR, pinned.lasting + ALIVE_FOR))
 
+            # Readers are not notified: only decommissions read these rows, and they do so when they need them.
             await self._confirmed(published)
             # Set only after the commit: if it fails, the next call writes again.
             self._kept = (pinned, at)
@@ -74,7 +78,7 @@ class SqliteRollouts(TabledRollouts):
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
         """Return the last publication of each earlier process with this file, within a time."""
         found = await self._read(_published_since(self._clock.now() - within))
-        return [each for each in found if each.instance != self._instance]
+        return [each for each in found if each.instance != self._instance]  # its own turns are in its memory
 
     async def _read(self, steps: Steps[Result]) -> Result:
         return await self._engine.read(lambda connection: run(connection, steps))

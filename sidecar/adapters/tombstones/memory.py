@@ -40,6 +40,7 @@ class TombstonesInMemory:
 
     def remember(self, stop: LocalStop) -> bool:
         """Add a stop. Return false if it was known before."""
+        # A kill is known forever. A ramp-down is known only until it is recorded, and may then be requested again.
         known = self._kills if stop.kind is StopKind.KILL else self._pending
         if stop.key in known:
             return False

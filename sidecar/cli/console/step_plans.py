@@ -166,6 +166,7 @@ def plan(target: StepTarget, form: StepForm, now: datetime) -> list[Verb]:
         "activate": activation,
         "roll-back": lambda: rolling_back(target, name, form.to),
     }
+    # The plans are functions because only the requested one may raise, e.g. for a missing percentage.
     return plans[form.step]()
 
 
@@ -176,6 +177,7 @@ def _configuration(target: StepTarget, form: StepForm) -> list[Verb]:
 
 
 def _override(target: StepTarget, form: StepForm, now: datetime) -> list[Verb]:
+    # The form offers only these, but a client can post another name.
     if form.gate not in failed_gates(target.definition):
         raise ValueError("Choose a gate whose last answer was a fail.")
     return overriding(target, form.gate, basis_points(form.percent), window_end(form.until, now))

@@ -48,6 +48,8 @@ class DevSession:
         self._folder = Path.cwd()
         self._config = config
         self._consumer = consumer
+        # `SimpleQueue.put` may interrupt a `get` of the same thread; that of `Queue` would deadlock. The signal handler
+        # needs this.
         self._events: SimpleQueue[Any] = SimpleQueue()
         self._children: dict[str, Child] = {}
         self._folded: dict[str, Folded] = {}
@@ -58,6 +60,7 @@ class DevSession:
     def run(self, where: SidecarAddress) -> None:
         """Run until a signal."""
         LOGS.mkdir(parents=True, exist_ok=True)
+        # Before the first process starts, so that every signal stops all processes in order.
         self._listen_to_signals()
         with self._guarded(), TurnWatch(where, self._screen, self._events):
             seen = self._files()
@@ -65,6 +68,7 @@ class DevSession:
                 self._start(name, command)
             while True:
                 try:
+                    # One thread handles everything: output, signals and changed files need no locks among themselves.
                     event = self._events.get(timeout=INTERVAL)
                 except Empty:
                     seen = self._restart_changed(seen)
@@ -77,6 +81,7 @@ class DevSession:
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         """End every child at the end, and also if this process is killed."""
+        # `-I`: neither its folder nor `PYTHONPATH` can replace modules of the standard library.
         command = [sys.executable, "-I", guardian.__file__]
         with subprocess.Popen(  # noqa: S603  a module of this package
             command, stdin=subprocess.PIPE, text=True, start_new_session=True
@@ -86,6 +91,7 @@ class DevSession:
                 yield
             finally:
                 for child in self._children.values():
+                    # Marked before the guardian ends them, so that their end is not reported as a failure.
                     child.stopping = True
                 with self._guard_lock:
                     if process.stdin is not None:
@@ -96,6 +102,7 @@ class DevSession:
     def _guard(self, sign: str, group: int) -> None:
         """Tell the guardian that a process group has started (`+`) or ended (`-`)."""
         with self._guard_lock:
+            # A child that ends during the stop is reported after the pipe was closed.
             if (pipe := self._guardian.stdin) is not None and not pipe.closed:
                 pipe.write(f"{sign}{group}\n")
                 pipe.flush()

@@ -137,6 +137,7 @@ class Backfill:
         async with opening as memory:
             run = BackfillHistory(memory, self._labels, dry_run=self._dry_run)
             try:
+                # As bytes: one line that is not UTF-8 must be a finding and not the end of the import.
                 with file.open("rb") as handle:
                     await run(_lines(handle))
             except MemoryUnavailable as away:

@@ -96,6 +96,7 @@ def show_turns(commands: TurnCommands, options: TurnsOptions) -> int:
         commands.errors.write(f"{problem}\n")
         return RecordExit.USAGE
 
+    # An unknown reason must not become a list without a filter, which would look like a result.
     if options.reason and not request.reason:
         commands.errors.write(
             f"--reason: no call ends with {clean(options.reason)}; docs/errors.md lists the reasons of calls\n"

@@ -24,6 +24,7 @@ def end_turn(commands: OperatorCommands, options: StepOptions) -> int:
     danger = f"The running calls of {clean(options.name)} will be stopped, and its parent cannot continue it."
 
     def work(client: OperatorClient) -> OperatorExit:
+        # Before the request: an ended turn cannot be opened again.
         confirm(commands, options, danger)
         request = admin_pb2.ForceEndTurnRequest(turn_id=options.name, reason=options.reason)
         answer = client.ask("ForceEndTurn", request, options.name, ENDING)

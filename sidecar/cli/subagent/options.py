@@ -130,5 +130,6 @@ def token_in(file: Path) -> str:
     try:
         return from_ascii(file.read_bytes())
     except (OSError, DecodeError) as problem:
+        # Only the type of the error: its text could contain a part of the token.
         typer.echo(f"the role token cannot be read from {file}: {type(problem).__name__}", err=True)
         raise typer.Exit(EX_USAGE) from None

@@ -84,6 +84,8 @@ def status_lines(status: Status) -> Iterator[TextLine]:
     if status.replicas is not None:
         yield _replica_line(status.replicas)
     if status.rollouts is not None and status.rollouts.replica_view:
+        # Instead of the problem of the reads below: the unavailable store is its cause, and this line says what still
+        # holds.
         yield [Part(REPLICA_VIEW, "red")]
     elif status.problem is not None:
         what = "the served definitions" if status.rollouts is None else "replicas and last steps"
@@ -94,6 +96,7 @@ def status_lines(status: Status) -> Iterator[TextLine]:
 
 
 def _ask(client: OperatorClient) -> Status:
+    # Outside of `try`: the process answers from its memory, so without this answer there is nothing to show.
     status = Status(client.ask("GetStatus", admin_pb2.GetStatusRequest()))
     try:
         # In its own statement: if one of the next reads fails, the rollouts are shown nevertheless.
@@ -135,6 +138,7 @@ def _last_steps(rows: Iterable[Any]) -> dict[str, Any]:
     for row in rows:
         known = steps.get(row.slot)
         same_request = known is not None and row.request_id and row.request_id == known.request_id
+        # Rows are oldest first, so a later request replaces an earlier one; a further row of the same request does not.
         if _changes_who_is_served(row) and not same_request:
             steps[row.slot] = row
     return steps

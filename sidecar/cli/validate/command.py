@@ -76,6 +76,7 @@ def validate(root: Path, options: ValidateOptions, load: Callable[[Path], Loaded
 
 def _problems_of_settings(settings: Settings | None, loaded: LoadedCatalogue) -> list[str]:
     """Return where the settings do not fit the definitions: unknown names, and missing or invalid targets."""
+    # Definitions with errors have no names to compare with.
     if settings is None or loaded.catalogue is None:
         return []
     catalogue = loaded.catalogue

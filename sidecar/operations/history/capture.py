@@ -72,6 +72,7 @@ class HistoryCapture:
         self._durable = durable
         self._queue: deque[Waiting] = deque()
         self._last_of: dict[EpisodeKey, FirstResult[None]] = {}
+        """The result of the newest queued turn of each episode."""
         self._working: FirstResult[None] | None = None
         self._current: Waiting | None = None
         self.missed: FirstResult[None] = FirstResult()
@@ -183,7 +184,7 @@ class HistoryCapture:
         self._current = None
 
     def _done(self, history: TurnHistory, kept: FirstResult[None]) -> None:
-        if self._last_of.get(history.episode) is kept:
+        if self._last_of.get(history.episode) is kept:  # no newer turn of the episode was queued since
             del self._last_of[history.episode]
         kept.settle(None)
 
@@ -197,6 +198,7 @@ def history_of(turn: Turn, ended_at: datetime, narration: str, user_message: str
         # Without delegated children: their results are part of the delegating sub-agent's answer.
         if child.outcome is not None and child.contract.parent_child_id is None
     ]
+    # The consumer-agent may send no user message. The prompt of the last dispatch is the nearest to it.
     prompts = [dispatch.request.task_prompt for dispatch in turn.dispatches.values()]
     episode = EpisodeKey(turn.claims.episode_id, turn.claims.principal)
     history = TurnHistory(episode, turn.turn_id, ended_at, user_message or _last(prompts), narration)

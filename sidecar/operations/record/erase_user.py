@@ -142,7 +142,9 @@ class EraseUser:
                 async for facts in self._erase_texts(found):
                     report = replace(report, facts=report.facts + facts)
                     yield report
-            except RecordConflict:  # another sidecar has erased some of these texts: read the remaining ones again
+            # Another sidecar has erased some of these texts: read the remaining ones again. The pages before this one
+            # are erased, and counted in `report`.
+            except RecordConflict:
                 erased = replace(erased, looked_at=looked_at, facts=report.facts)
                 continue
             # Lists hold the user's id. They are derived again before `compact`, so that the rewritten files contain no

@@ -142,6 +142,7 @@ class ReadRecord:
             StoreUnavailable: also during the iteration.
             AdmissionRefused: there are too many watchers.
         """
+        # Registered before the first read, so that no fact between the read and the wait is missed.
         with self._place(turn_id) as waker:
             watched = _Watched(after)
             while True:
@@ -204,8 +205,9 @@ class _Watched:
     """What one watcher has received."""
 
     def __init__(self, after: Mapping[ChildId, int]) -> None:
-        self._after = dict(after)
+        self._after = dict(after)  # a copy: it is updated with each event that is sent
         self._named: dict[ChildId, bool] = {}
+        """Children that a batch has described, as keys."""
 
     def news(self, turn: StoredTurn, most_bytes: int) -> tuple[EventBatch, bool]:
         """Return the next events that fit into a message, and whether more follow."""
@@ -224,6 +226,7 @@ class _Watched:
             events.append(place.event)
             size += weight
             self._after[place.event.child_id] = place.event.sequence
+        # The end is sent only with the last events, because the watch stops after it.
         return EventBatch(tuple(children), tuple(events), ended=turn.ended is not None), False
 
     def _unseen(self, turn: StoredTurn) -> list[_Place]:

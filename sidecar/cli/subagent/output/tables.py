@@ -72,6 +72,7 @@ def _narrowed(rows: list[list[Part]], room: int | None) -> list[TextLine]:
     if room is not None and _width(lines) > room:
         shown = [index for index in shown if any(row[index].text not in NOTHING for row in rows)]
         lines = _columns_of(rows, shown)
+    # Measured again after each reduction, so that a table loses no more than it must.
     if room is not None and _width(lines) > room:
         lines = _columns_of(rows, [index for index in shown if HEADER[index] != GATES])
     return lines
@@ -201,6 +202,7 @@ def _row(slot: pb.SlotStatus, each: pb.DefinitionStatus, several: bool, backends
 def flags_word(each: pb.DefinitionStatus, backend: Any = None) -> str:
     """Return the values of a definition's flags in a few words, with their age if the backend is given."""
     fixed = {pb.FLAG_PAIR_NONE: "none", pb.FLAG_PAIR_NAMED: "not created", pb.FLAG_PAIR_RETIRED: "retired"}
+    # In these cases the values say nothing about who is served, even if the backend has flags of these names.
     if each.flag_pair in fixed:
         return fixed[each.flag_pair]
     values = [enum_word(pb.FlagValue, flag.value) for flag in each.flags]
