@@ -52,7 +52,7 @@ class PostgresProjection:
     """Implements the interface `Projection` over one connection.
 
     Args:
-        dsn: of the journal's database, whose schema exists.
+        dsn: the address of the journal's database, a URL. The schema exists.
         instance: the projecting instance.
     """
 

@@ -63,6 +63,7 @@ Episode = tuple[str, str]
 
 def watermarks(connection: apsw.Connection) -> Watermarks:
     """Return the positions up to which the journal was projected."""
+    # Read in one transaction with the count: `apply` writes both together.
     marks = {
         sequence: ReadPosition(number, link)
         for sequence, number, link in rows_of(connection, "SELECT sequence, number, link FROM watermarks")

@@ -142,6 +142,7 @@ class ReadRecord:
             StoreUnavailable: also during the iteration.
             AdmissionRefused: there are too many watchers.
         """
+        # Registered before the first read, so that no fact between the read and the wait is missed.
         with self._place(turn_id) as waker:
             watched = _Watched(after)
             while True:

@@ -256,7 +256,7 @@ class LogVerification:
         return any(key.day == day for key in self._markers)
 
     def _of_turn(self, turn_id: TurnId, found: TurnFacts, under: FactsUnderRoots) -> Iterator[Finding]:
-        self._seen.add(turn_id)
+        self._seen.add(turn_id)  # `_of_other_turns` skips it
         self.looked.turns += 1
         self._progress(self.looked)
         yield from turn_findings(turn_id, found)
@@ -292,7 +292,7 @@ class LogVerification:
             if key in states:
                 async for fact in self._record.facts_of_day(key.day):
                     if fact.by == key.instance:
-                        links.pop(fact.link, None)
+                        links.pop(fact.link, None)  # a root covers it by now
             if key not in self._markers:
                 for turn_id, place in links.values():
                     what = f"fact {place} of turn {turn_id} is under no running root"
