@@ -141,6 +141,7 @@ def _advice(registries: Registries, count: TokenCounter) -> Iterator[Problem]:
 def _bounded(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """Return the problems in order. If there are too many, warnings are removed first, and a last line reports it."""
     ordered = in_order(problems)
+    # Without duplicates by now, so the number is that of different problems.
     if len(ordered) <= PROBLEMS_AT_MOST:
         return ordered
     # `sorted` is stable: among the errors, the first ones stay.
