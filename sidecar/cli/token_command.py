@@ -98,6 +98,7 @@ def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
                 jti=tools.new_id(),
             )
             token = seal(claims, signer.sign)
+        # `RoleClaims` and `_length` raise it, e.g. for a subject that is too long or a lifetime of more than an hour.
         except ValueError as problem:
             typer.echo(str(problem), err=True)
             raise typer.Exit(EX_USAGE) from None
