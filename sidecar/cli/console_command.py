@@ -49,11 +49,13 @@ def add_console(app: typer.Typer, settings_of: SettingsOf, environment: Any) -> 
         served. Needs the extra `console`: pip install 'dispatch-sidecar[console]'.
         """
         targets = tuple(target or ())
+        # An explicit --config takes precedence over the variable, which may be left over in the shell.
         if not targets and config is None and (named := environment.target().strip()):
             targets = (named,)
         if not targets:
             targets = (socket_of(config, settings_of),)
         try:
+            # After the options are checked: a wrong option is reported even if the extra is not installed.
             from sidecar.cli.console.serving import ConsoleOptions, serve_console  # noqa: PLC0415  needs the extra
         except ModuleNotFoundError as missing:
             typer.echo(f"{missing.name} is missing: pip install 'dispatch-sidecar[console]'", err=True)

@@ -108,10 +108,12 @@ class CheckpointFile:
             handle: the open file.
             damaged: the positions in bytes at which the lines begin.
         """
+        # Lines are identified by their position, which never changes in a file that is only appended to.
         fresh = [begin for begin in damaged if begin not in self._reported]
         self._reported.update(fresh)
         if not fresh:
             return ""
+        # Counting reads the file from its beginning, which is acceptable once for each damaged line.
         numbers = ", ".join(str(_ends_before(handle, begin) + 1) for begin in fresh[:MOST_NAMED])
         more = f" and {len(fresh) - MOST_NAMED} more" if len(fresh) > MOST_NAMED else ""
         return f"line{'s' if len(fresh) > 1 else ''} {numbers}{more}"
@@ -120,6 +122,8 @@ class CheckpointFile:
     def _locked(self) -> Iterator[int]:
         """Open the file for appending under a lock; errors of the system become `CheckpointStoreUnavailable`."""
         try:
+            # Asked before the file is opened, which creates it. Two sidecars may both sync the folder, which is
+            # harmless.
             is_new = not self._path.exists()
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)

@@ -76,7 +76,7 @@ class Ed25519Judge:
             return Verification.UNKNOWN_KEY
         try:
             key.verify(from_hex(signature), payload)
-        except (InvalidSignature, ValueError):
+        except (InvalidSignature, ValueError):  # `ValueError`: the text is not hexadecimal
             return Verification.DOES_NOT_FIT
         return Verification.FITS
 
@@ -104,6 +104,7 @@ def read_or_make_signer(key_file: Path) -> Ed25519Signer:
         if not key_file.exists():
             fresh = Ed25519PrivateKey.generate()
             _appear(key_file, pem_of(PRIVATE, fresh.private_bytes_raw()), 0o600)
+        # Read from the file even if it was just created: another process may have created it first, with its own key.
         return read_signer(key_file)
     except OSError as error:
         raise KeyFileProblem(f"{error.filename or key_file} cannot be used: {error.strerror}") from None
@@ -129,12 +130,14 @@ def read_signer(key_file: Path) -> Ed25519Signer:
 def _keep_public(file: Path, pem: bytes) -> None:
     try:
         content = file.read_bytes() if file.exists() else b""
-        # Added and not replaced, because checkpoints that a former key signed must stay verifiable.
+        # Added and not replaced, because checkpoints that a former key signed must stay verifiable. The file itself is
+        # exchanged as a whole, so that no verifier reads a part of it.
         if content and pem.strip() not in content:
             _written(file, content.rstrip() + b"\n" + pem, 0o644).replace(file)
         elif not content:
             _appear(file, pem, 0o644)
     except OSError as error:
+        # The public half is for verifiers; signing works without it.
         if error.errno not in READ_ONLY:
             raise
 

@@ -12,6 +12,7 @@ from sidecar.core.decoding import DecodeError, from_base64url, from_hex
 PRIVATE: Final = from_hex("302e020100300506032b657004220420")
 PUBLIC: Final = from_hex("302a300506032b6570032100")
 FOR_URLS: Final = {ord("+"): "-", ord("/"): "_", ord("="): None}
+"""Translates Base64 to its alphabet for URLs, the only one that `core/decoding` decodes."""
 KEY_BYTES: Final = 32
 NAMES: Final = {PRIVATE: "PRIVATE KEY", PUBLIC: "PUBLIC KEY"}
 BLOCK: Final = re.compile(r"\s*-----BEGIN ([A-Z ]+)-----\r?\n([A-Za-z0-9+/=\r\n]+)-----END \1-----\s*")
@@ -30,6 +31,7 @@ def pem_of(prefix: bytes, key: bytes) -> bytes:
 
 def key_in(prefix: bytes, pem: bytes) -> bytes | None:
     """Return the 32 bytes of a key; None: the text is not a key in this form; it may be a key in another form."""
+    # Latin-1 decodes any bytes. A file that is no PEM then simply does not match.
     found = BLOCK.fullmatch(pem.decode("latin-1"))
     if found is None or found[1] != NAMES[prefix]:
         return None

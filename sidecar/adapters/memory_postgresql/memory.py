@@ -36,6 +36,7 @@ class PostgresMemory(TabledMemory):
         now: the wall clock.
     """
 
+    # Each replica removes idle episodes. A locked one is just being used, or removed by another replica.
     skip_locked = "for update skip locked"
 
     def __init__(
@@ -63,7 +64,7 @@ class PostgresMemory(TabledMemory):
         async with self._opening:
             if not self._opened:
                 await self._connections.run(self._upgrade)
-                self._opened = True
+                self._opened = True  # only now: after a failure the next call tries again
                 if self._keep_idle is not None:
                     self._idle.start(self._keep_idle)
 

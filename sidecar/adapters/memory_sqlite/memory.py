@@ -19,10 +19,12 @@ from sidecar.operations.record.ports import CommitUnknown
 
 PACKAGE: Final = "sidecar.adapters.memory_sqlite"
 APPLICATION_ID: Final = 0x53436869
+"""`SChi`."""
 EPISODES: Final = (
     "SELECT episode_no, principal || char(31) || episode_id FROM history_episodes"
     " WHERE episode_no > ? ORDER BY episode_no LIMIT ?"
 )
+"""A page of episodes for `KnownKeys`, with the same keys as `_key`: character 31 is `\\x1f`."""
 Result = TypeVar("Result")
 Report = Callable[[str, str], None]
 
@@ -54,7 +56,7 @@ class SqliteMemory(TabledMemory):
         self._path = path
         self._keep_idle = keep_idle
         self._report = report
-        self._opening = asyncio.Lock()
+        self._opening = asyncio.Lock()  # the first calls come at once, and only one of them may open the file
         self._engine: SqliteEngine | None = None
         self._known = KnownKeys(EPISODES, 0)
         self._loading: asyncio.Task[None] | None = None
@@ -86,6 +88,7 @@ class SqliteMemory(TabledMemory):
 
     async def size(self, episode: EpisodeKey) -> EpisodeSize:
         """Return the size of the episode."""
+        # A bind asks for the size of its episode. For a new episode it need not wait for the disk.
         return EpisodeSize() if self._known.lacks(_key(episode)) else await super().size(episode)
 
     async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
@@ -96,7 +99,8 @@ class SqliteMemory(TabledMemory):
     async def erase(self, principal: Principal) -> int:
         """Remove every episode of a user, and rewrite the file so that no part of them remains."""
         removed = await super().erase(principal)
-        # SQLite only marks deleted pages as free; their bytes stay in the file until it is rewritten.
+        # SQLite only marks deleted pages as free; their bytes stay in the file until it is rewritten. Also if nothing
+        # was removed: an earlier call may have ended between the removal and the rewrite.
         await (await self.open()).compact()
         return removed
 

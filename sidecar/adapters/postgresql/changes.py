@@ -27,7 +27,7 @@ class Changes:
     """One connection that listens for notifications and informs subscribers.
 
     Args:
-        dsn: the address of the database, for libpq.
+        dsn: the address of the database, a URL.
         channel: the name of the notifications; lower-case letters and underscores.
         version: a statement that returns one number, which every commit increases.
         limits: time limits of the connection and its statements.
@@ -43,6 +43,7 @@ class Changes:
         self._to_announce = False
         self._subscribers: list[Callable[[], None]] = []
         self._seen: Any = None
+        """The last version that was read. Kept when the connection breaks, so that a commit meanwhile is noticed."""
         self._connection: Connection | None = None
 
     @contextmanager
@@ -70,11 +71,14 @@ class Changes:
                 # Notified here and not in the transaction of the change: all commits with a notification take one lock
                 # of the database, so they would wait for each other.
                 if self._to_announce:
+                    # Before the notification: a commit during it needs another one. If the notification is lost, other
+                    # sidecars see the change with their next read of the version.
                     self._to_announce = False
                     await self._bounded(connection.execute("select pg_notify($1, '')", self._channel))
                 await self._look(connection)
                 await asyncio.sleep(SPACING)
                 await self._until_woken()
+        # A time limit counts, too: on a dead network, the read once a second is the only sign of it.
         except (*BROKEN, asyncpg.PostgresError):
             raise StoreUnavailable("the connection that listens for changes broke", retry_after=AGAIN) from None
         finally:

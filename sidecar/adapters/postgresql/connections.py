@@ -76,20 +76,23 @@ async def connected(dsn: str, limits: ConnectionTimeouts) -> Connection:
                 dsn,
                 timeout=limits.connect,
                 statement_cache_size=0 if limits.pooled else 100,
+                # Nothing else, because poolers know these two settings and refuse most others.
                 server_settings={"application_name": APPLICATION, "TimeZone": "UTC"},
             )
             at_the_server = SERVER_FIRST * limits.statement
             times = [str(round(seconds * 1000)) for seconds in (limits.lock, at_the_server, at_the_server)]
             await connection.execute(TUNED, *times)
+            # For each connection: after a failover, the address may lead to a server that has become a standby.
             if await connection.fetchval("select pg_is_in_recovery()"):
                 raise StoreUnavailable("PostgreSQL is a standby: name the primary", retry_after=AGAIN)
         if limits.pooled:
+            # With a longer limit, because the query for types may be slow on a busy server.
             async with asyncio.timeout(limits.statement):
                 await _know_arrays(connection)
         return connection
     except BaseException as error:
         if connection is not None:
-            connection.terminate()
+            connection.terminate()  # `close` would wait for the server, which may not answer
         if isinstance(error, asyncpg.PostgresError):
             raise unavailable(error, "be connected to") from None
         if isinstance(error, BROKEN):
@@ -118,12 +121,12 @@ class Connections:
     def __init__(self, dsn: str, most: int, limits: ConnectionTimeouts) -> None:
         self.limits = limits
         self._dsn = dsn
-        self._free = asyncio.Semaphore(most)
+        self._free = asyncio.Semaphore(most)  # counts uses and not connections: each use has one or opens one
         self._idle: list[Connection] = []
-        self._used: dict[int, Connection] = {}
+        self._used: dict[int, Connection] = {}  # by `id`; `close` ends these, too
         self._closed = False
         self._wait = FIRST_WAIT
-        self._not_before = 0.0
+        self._not_before = 0.0  # time of the event loop before which no connection is tried
 
     async def run(self, work: Callable[[Connection], Awaitable[Result]], within: float | None = None) -> Result:
         """Run `work` with a connection of its own.
@@ -149,7 +152,7 @@ class Connections:
         except asyncpg.PostgresError as error:
             if is_lost(error):
                 raise ConnectionLost("the server has ended the connection") from None
-            healthy = True
+            healthy = True  # a refusal is a complete answer
             raise
         except BROKEN as error:
             raise ConnectionLost(f"no answer: {type(error).__name__}") from None
@@ -167,7 +170,7 @@ class Connections:
         self._closed = True
         for connection in [*self._idle, *self._used.values()]:
             connection.terminate()
-        self._idle.clear()
+        self._idle.clear()  # connections in use are removed when their use ends
 
     async def _take(self) -> Connection:
         try:

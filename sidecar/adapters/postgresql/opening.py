@@ -14,23 +14,30 @@ from sidecar.adapters.postgresql.failures import AGAIN, BROKEN, unavailable
 from sidecar.core.errors import StoreUnavailable
 
 LEAST_VERSION: Final = 13
+"""The oldest accepted major version of the server."""
 TABLE: Final = "schema_migrations"
 LOCK: Final = 0x53494445
 """Number of the advisory lock under which a schema is changed."""
 SECONDS_TO_MIGRATE: Final = 300.0
+"""Time limit of all missing steps, including the wait for another sidecar that applies them."""
 SECONDS_TO_BE_HEARD: Final = 1.0
 """Seconds within which a notification to oneself must arrive; a direct connection delivers it in milliseconds."""
 BACKEND: Final = "select pg_backend_pid()"
 TRIES: Final = 5
+"""Number of tests for a pooler."""
 Result = TypeVar("Result")
 
 
 def redacted_dsn(dsn: str) -> str:
-    """Return a database's address without its secrets."""
+    """Return a database's address without its secrets, i.e. without user, password and options.
+
+    Args:
+        dsn: a URL that the driver has accepted. It accepts no `key=value` form, whose password would be in the path.
+    """
     try:
         parts = urlsplit(dsn)
         name, port = parts.path.lstrip("/"), parts.port
-    except ValueError:
+    except ValueError:  # e.g. several hosts, which the driver accepts
         return "the PostgreSQL database"
     where = f"{parts.hostname}:{port}" if parts.hostname and port else parts.hostname
     return f"PostgreSQL database {name or '(default)'}" + (f" at {where}" if where else "")
@@ -48,6 +55,7 @@ async def behind_transaction_pooler(dsn: str, limits: ConnectionTimeouts) -> boo
     try:
         # Any pooler reports a process number of its own instead of the server process's.
         between = await _backend(connection, limits) != connection.get_server_pid()
+        # A session pooler is no problem: it keeps one server connection for each client.
         if between and await _changes_backends(connection, dsn, unprepared):
             return True
         return not await _hears_itself(connection, limits)
@@ -69,6 +77,7 @@ async def _changes_backends(connection: Connection, dsn: str, limits: Connection
             before = await _backend(connection, limits)
             async with other.transaction():
                 held = await _backend(other, limits)
+                # If the pooler has only one server connection, which the other client holds, no answer comes.
                 async with asyncio.timeout(SECONDS_TO_BE_HEARD):
                     after = await connection.fetchval(BACKEND)
             if held == before or after != before:
@@ -180,5 +189,5 @@ async def _answered(work: Awaitable[Result], within: float) -> Result:
             return await work
     except asyncpg.PostgresError as error:
         raise unavailable(error, "be prepared") from None
-    except BROKEN:
+    except BROKEN:  # including the time limit
         raise StoreUnavailable("PostgreSQL does not answer", retry_after=AGAIN) from None

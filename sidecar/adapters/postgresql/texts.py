@@ -16,6 +16,7 @@ WRITTEN: Final = re.compile(r"\\(?:\\|u0000)")
 
 def escape_nul(json_text: str) -> str:
     """Return JSON text in a form that the database can store."""
+    # First the escape character, then U+0000: the reverse order would escape the escape characters just inserted.
     if ESCAPE in json_text:
         json_text = json_text.replace(ESCAPE, ITSELF)
     if "\\u0000" in json_text:
@@ -27,4 +28,5 @@ def unescape_nul(json_text: str) -> str:
     """Return the original text of `escape_nul`."""
     if ESCAPE not in json_text:
         return json_text
+    # The reverse of the order above. With `ITSELF` first, a restored escape character could begin a false `NUL`.
     return json_text.replace(NUL, "\\u0000").replace(ITSELF, ESCAPE)

@@ -29,8 +29,10 @@ def changes_after(kept: JournalContents, after: Watermarks, limit: int) -> Chang
         found.append(turn_id)
     page = found[-limit:][::-1]
     if not page:
+        # Removals are not counted as alterations: in memory, the row of a turn disappears with the turn.
         return Changes((), Watermarks(after.reached, len(kept.erasures)), 0)
     newest, last = kept.changed[page[-1]], kept.turns[page[-1]].facts[-1]
+    # All facts of the turn, not only new ones: copying a tuple of references is cheap.
     turns = tuple(ChangedTurn(turn_id, 1, tuple(kept.turns[turn_id].facts)) for turn_id in page)
     reached, left = Watermarks({SEQUENCE: ReadPosition(newest, last.link)}, len(kept.erasures)), len(found) - len(page)
     return Changes(turns, reached, left, last.at if left else None)

@@ -86,7 +86,7 @@ class JournalContents(Struct):
             turn = self.turns[append.turn_id] = StoredTurn(append.day, append.index, append.head)
         turn.head, turn.index = append.head, append.index or turn.index
         turn.facts += append.facts
-        before = 0 if append.before == 0 else turn.weight
+        before = 0 if append.before == 0 else turn.weight  # the total does not contain a new turn yet
         for fact in append.facts:
             turn.weight += OF_A_ROW + len(fact.body) + len(fact.texts or b"")
             self.number += 1
@@ -95,6 +95,7 @@ class JournalContents(Struct):
             self.roots[fact.by, turn.day] = count + 1, rooted(root, fact.link)
         for frames in append.frames:
             turn.weight += OF_A_ROW + len(frames.frames)
+            # A repeated append may contain frames that are stored already. The first ones are kept.
             turn.frames.setdefault(frames.attempt_id, frames)
             turn.came_with.setdefault(frames.attempt_id, self.number)
         self.changed.pop(append.turn_id, None)
@@ -103,7 +104,7 @@ class JournalContents(Struct):
         if append.index is not None and append.index.called:
             self.last_called[append.index.episode_id] = append.turn_id
             self.last_called.move_to_end(append.index.episode_id)
-        if append.head.ended:
+        if append.head.ended:  # a fact may follow the end, e.g. a score; the turn then keeps its place
             self.ended[append.turn_id] = None
         self.weight += turn.weight - before
         while len(self.turns) > self.kept or (self.weight > self.most_bytes and len(self.turns) > 1):
@@ -122,5 +123,6 @@ class JournalContents(Struct):
         self.weight -= turn.weight
         self.rows.lines.pop(turn_id, None)
         self.changed.pop(turn_id, None)
+        # Without its turn, the entry would lead readers to facts that are gone.
         if self.last_called.get(turn.index.episode_id) == turn_id:
             del self.last_called[turn.index.episode_id]

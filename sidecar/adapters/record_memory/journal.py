@@ -25,7 +25,7 @@ class MemoryJournal:
         alive: returns whether another instance is alive; None: there are no others.
     """
 
-    waits = False
+    waits = False  # `append` never yields to the event loop
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class MemoryJournal:
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
         """Return dispatches without a living owner."""
+        # Turns are in the order of their first facts, so the oldest dispatches come first.
         found = [
             (turn_id, dispatch_id)
             for turn_id, turn in self.contents.turns.items()
@@ -98,6 +99,7 @@ class MemoryJournal:
     async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
         """Return turns that have not ended."""
         found = [turn_id for turn_id, turn in reversed(self.contents.turns.items()) if not turn.head.ended]
+        # Like in the databases, an unknown turn begins at the newest one.
         begin = found.index(before) + 1 if before in found else 0
         return found[begin : begin + limit]
 
@@ -132,6 +134,7 @@ class MemoryJournal:
 
     async def turn_ids(self) -> AsyncIterator[TurnId]:
         """Iterate over all turns."""
+        # A copy: other tasks may add and drop turns while the caller has the control.
         for turn_id in list(self.contents.turns):
             yield turn_id
 
@@ -152,6 +155,7 @@ class MemoryJournal:
         """Store the markers, and remove the days that they name."""
         days = {marker.partition for marker in markers}
         given = {(each.instance, each.partition): (each.number, each.root) for each in markers}
+        # `roots` never suspends, so no append comes between this comparison and the removal.
         there = {(each.instance, each.day): (each.number, each.root) for each in await self.roots() if each.day in days}
         if given != there:
             raise RecordConflict("the markers do not fit the running roots", metadata={"days": str(len(days))})
@@ -169,7 +173,7 @@ class MemoryJournal:
 
     async def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
         """Iterate over the turns whose texts contain these characters."""
-        for turn_id, turn in list(self.contents.turns.items()):
+        for turn_id, turn in list(self.contents.turns.items()):  # a copy, for the same reason as in `turn_ids`
             if any(text.encode() in (fact.texts or b"") for fact in turn.facts):
                 yield turn_id
 

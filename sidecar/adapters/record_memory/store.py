@@ -34,7 +34,7 @@ class MemoryStore(JournalStore):
         recorder: Recorder | None = None,
     ) -> None:
         journal = MemoryJournal(contents, instance, alive)
-        nothing: Any = _NeverNeeded()
+        nothing: Any = _NeverNeeded()  # appends do not wait, so no task writes them
         lists = TurnListReader(Projector(journal, journal.contents.rows, nothing), at_once=True)
         super().__init__(journal, nothing, recorder or nothing, partial(os.urandom, SALT_BYTES), lists)
         self.journal, self.contents = journal, journal.contents
@@ -57,6 +57,7 @@ def _numbered(contents: JournalContents, state: TurnState) -> Iterator[tuple[int
         records = state.read((fact,))
         earlier += records
         yield from ((number, record) for record in records)
+    # After all facts: the text of an attempt is in the outcome of its call.
     attempts: list[AttemptRecorded] = attempts_of(state, earlier, turn.frames.values())
     yield from ((turn.came_with[attempt.attempt_id], attempt) for attempt in attempts)
 

@@ -23,6 +23,7 @@ async def append(connection: Connection, instance: InstanceId, appends: Sequence
     given = (instance, *_arguments(ordered))
     try:
         kept = await connection.fetchval(APPEND, *given)
+    # Usually `renew_lease` has created it the day before.
     except asyncpg.CheckViolationError:  # there is no partition for the day of a turn; nothing was stored
         # In order, for the same reason: creating a partition takes locks.
         for day in sorted({each.day for each in appends}):
@@ -48,6 +49,8 @@ def _turn(append: TurnAppend) -> tuple[Any, ...]:
     head, index = append.head, append.index
     if index is None and append.before == 0:
         raise ValueError(f"turn {append.turn_id} begins without an index")
+    # NULL keeps the stored value of these columns. `unsettled` is always written: there NULL means that nothing is
+    # open.
     found = (None,) * 4 if index is None else (index.episode_id, index.expires_at, index.ended_at, index.called)
     unsettled = [(each, head.dispatches[each].owner) for each in head.unsettled]
     began = append.facts[0].at if append.before == 0 else None

@@ -23,6 +23,11 @@ select head.instance_id, coalesce(mark.number, 0) as mark, head.number as newest
     and not exists (select from lists_settled settled where settled.instance_id = head.instance_id)
   order by head.instance_id
 """
+"""For each instance with facts after its mark: the mark, the newest number, and the days with such facts.
+
+An instance with a mark above its newest number is returned, too, because it reveals a restored database. Settled
+instances, i.e. dead ones that were read completely, are left out: each start of a sidecar adds one.
+"""
 NEXT: Final = f"""
 select fact.* from unnest($2::text[], $3::bigint[], $4::bigint[]) sequence (instance_id, mark, newest)
   cross join lateral (
@@ -31,6 +36,7 @@ select fact.* from unnest($2::text[], $3::bigint[], $4::bigint[]) sequence (inst
       order by number limit $5
   ) fact order by fact.instance_id, fact.number limit $5
 """  # noqa: S608 - names only
+"""The next facts, instance after instance. The inner limit lets each scan of a partition end early."""
 FIRST_MISSING: Final = """
 select min(next.at) from unnest($2::text[], $3::bigint[]) sequence (instance_id, reached)
   cross join lateral (
@@ -38,6 +44,7 @@ select min(next.at) from unnest($2::text[], $3::bigint[]) sequence (instance_id,
       where day = any ($1) and facts.instance_id = sequence.instance_id and number > reached order by number limit 1
   ) next
 """
+"""The time of the oldest fact that a page does not contain."""
 ERASED: Final = "select distinct turn_id from facts where texts is null order by turn_id"
 
 
@@ -54,6 +61,7 @@ async def changed(asking: StatementExecutor, after: Watermarks, limit: int, only
     marks = {who: mark.number for who, mark in after.reached.items()}
     behind = await asking.rows(BEHIND, list(marks), list(marks.values()), None if only is None else list(only))
     for who, mark, newest, _ in behind:
+        # The numbers of an instance only grow, so the database was restored to a state before the mark.
         if mark > newest:
             raise NotThisJournal(f"{who} has {newest} facts, but {mark} were read before")
     days = sorted({day for row in behind for day in row["days"] or ()})
@@ -69,7 +77,9 @@ async def changed(asking: StatementExecutor, after: Watermarks, limit: int, only
         number = reached[who].number if who in reached else mark
         if number == newest:
             continue
-        if not of_days or len(rows) < limit:  # retention has removed the facts that follow
+        # A page that is not full has all facts up to the newest ones. Those that it lacks were removed by retention,
+        # and the position skips them. Otherwise they would count as a backlog forever.
+        if not of_days or len(rows) < limit:
             reached[who] = ReadPosition(newest, b"")
         else:
             missing[who] = number
@@ -88,6 +98,8 @@ def _turns(rows: Sequence[Any]) -> tuple[ChangedTurn, ...]:
         facts.setdefault(TurnId(row["turn_id"]), {})[row["version"]] = fact_from(row)
     turns: list[ChangedTurn] = []
     for turn_id, kept in facts.items():
+        # Several instances may append to one turn, and each has its own sequence. A page may therefore contain later
+        # facts of a turn, but not the facts of another instance in between.
         versions = sorted(kept)
         whole = versions[-1] - versions[0] == len(versions) - 1
         told = versions if whole else versions[-1:]

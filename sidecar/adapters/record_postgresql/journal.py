@@ -30,7 +30,9 @@ values ($1, clock_timestamp(), clock_timestamp() + $2)
 on conflict (instance_id) do update set lease_until = excluded.lease_until
 returning coalesce((select lease_until < clock_timestamp() from before), false), (now() at time zone 'UTC')::date
 """
+"""Renews the lease, or registers a new instance. Returns whether the lease had expired before, and the present day."""
 AHEAD: Final = "select journal_partition($1::date + days) from generate_series(0, 1) days"
+"""Creates the partitions of a day and of the next one."""
 FORGET_INSTANCES: Final = "select journal_forget_instances()"
 RELEASE: Final = "update instances set lease_until = clock_timestamp() where instance_id = $1 returning true"
 RELEASE_SECONDS: Final = 1.0
@@ -60,8 +62,8 @@ class PostgresJournal(PostgresErasing):
         limits: the limits of connections, also for other data in the database; `pooled` behind a pooler.
     """
 
-    waits = True
-    shared = True
+    waits = True  # an append waits for the network
+    shared = True  # other sidecars may append, so a turn in memory may be outdated
 
     def __init__(self, dsn: str, instance: InstanceId, options: JournalOptions) -> None:
         """Begin without connections."""
@@ -75,6 +77,7 @@ class PostgresJournal(PostgresErasing):
         self._readers = Connections(dsn, options.reads, options.limits)
         self._asking = StatementExecutor(self._writer, self._readers, "append to the record")
         self._made_ready: date | None = None
+        """The last day, by the database's clock, for which partitions were created ahead."""
 
     @property
     def readers(self) -> Connections:
@@ -116,6 +119,7 @@ class PostgresJournal(PostgresErasing):
 
     async def close(self) -> None:
         """Release everything, the lease first, so that a takeover need not wait until the lease expires."""
+        # An error is ignored: the lease then expires by itself, and only the takeover begins later.
         with suppress(StoreUnavailable, TimeoutError):
             async with asyncio.timeout(RELEASE_SECONDS):
                 await self._asking.value(RELEASE, self._instance)

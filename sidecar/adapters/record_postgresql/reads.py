@@ -47,6 +47,7 @@ select turn_id from turn_heads where ended_at is null
     (coalesce((select began_at from turn_heads where turn_id = $1), 'infinity'), coalesce($1, ''))
 order by began_at desc, turn_id desc limit $2
 """
+"""Without a turn, or with an unknown one, the list begins at the newest turn."""
 ROOTS: Final = "select instance_id, day, number, encode(root, 'hex') from roots order by instance_id, day"
 REMOVABLE: Final = """
 select instance_id, day, number, encode(root, 'hex') from roots where journal_is_over(day, $1) order by instance_id, day
@@ -65,6 +66,7 @@ LOCKED: Final = "55P03"
 PAGE: Final = 500
 """Rows in one read of a possibly long result."""
 SECONDS_TO_REMOVE: Final = 60.0
+"""Time limit of a removal, here and at the server. Dropping a partition and erasing many texts take long."""
 TRIES: Final = 5
 """Attempts to remove data; each gives up quickly where other transactions would have to wait for it."""
 
@@ -87,6 +89,7 @@ class PostgresReads:
         # the turn in between, the result is empty.
         rows = [] if day is None else await self._asking.rows(FACTS, day, [turn_id])
         living = {InstanceId(row["instance_id"]) for row in rows if row["living"]}
+        # The columns of the turn's head are the same in each row.
         versions, index = tuple(row["version"] for row in rows), _index(rows[0]) if rows else None
         return TurnFacts(tuple(map(fact_from, rows)), frozenset(living | {self._instance}), versions, day, index)
 
@@ -130,6 +133,7 @@ class PostgresReads:
     async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
         """Iterate over all facts of the turns of a day."""
         instance, number = "", 0
+        # A page begins after a fact and not at an offset, so rows that are added or removed meanwhile shift nothing.
         while page := await self._asking.rows(OF_DAY, day, instance, number, PAGE):
             for row in page:
                 yield fact_from(row)
@@ -178,6 +182,7 @@ class PostgresReads:
         for tries in range(1, TRIES + 1):
             try:
                 return await self._readers.run(run, SECONDS_TO_REMOVE)
+            # The removal may have happened. Not repeated here: the caller reads again what is left to remove.
             except ConnectionLost:
                 break
             except asyncpg.PostgresError as error:

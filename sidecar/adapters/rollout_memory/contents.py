@@ -55,6 +55,8 @@ class RolloutsInMemory(msgspec.Struct):
 
     def write(self, change: RolloutWrite) -> None:
         """Store one change as a whole. Raises `RevisionConflict` and `RequestIdReused`."""
+        # The same order as in `rollout_tables.writing.write`: a repeated request gets its answer even though its
+        # expected revision is outdated by now.
         check_whole(change)
         answer = change.answer
         if answer is not None and existing_write(self.answers.get(answer.request_id), answer):
@@ -64,6 +66,8 @@ class RolloutsInMemory(msgspec.Struct):
             f"the rollout of {change.slot}", change.expected_revision, stored.revision if stored else 0
         )
         if isinstance(change, FlagWrite):
+            # First of all changes, because it may raise. It also calls the listeners, which only wake tasks: these run
+            # after this method, and see the whole change.
             self.set_flag(change.flag, change.flag.revision - 1)
         if change.rollout is not None:
             self.rollouts[change.slot] = change.rollout
@@ -99,12 +103,13 @@ class RolloutsInMemory(msgspec.Struct):
             return self.noted_by.get(event_id) == instance
         self.noted_by[event_id] = instance
         row = self.audit.get(self.numbers[event_id])
-        if row is not None:
+        if row is not None:  # retention may have removed the row; the transition itself is kept
             self.audit[row.number] = msgspec.structs.replace(row, effective_at=at)
         return True
 
     def old_audit(self, before: datetime) -> OldAudit | None:
         """Return the rows that may be removed; see the port."""
+        # Only the beginning of the hash chain may be removed, so the first young or unexported row ends the search.
         old = takewhile(lambda row: row.exported and row.body.at < before, self.audit.values())
         return old_audit_of(
             [(row.number, text_of(row.body), self.links[row.number].link) for row in islice(old, LARGEST_REMOVAL)]

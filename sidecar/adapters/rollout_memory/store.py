@@ -48,7 +48,7 @@ class MemoryRollouts:
         self._instance = instance
 
     async def version(self) -> int:
-        """Return the newest version."""
+        """Return the version of the store, which every change increases."""
         return self._contents().version
 
     def on_change(self, tell: Callable[[], None]) -> None:
@@ -58,7 +58,7 @@ class MemoryRollouts:
 
     async def rollouts(self) -> Sequence[SlotRollout]:
         """Return all rollouts, by slot."""
-        kept = self._contents().rollouts
+        kept = self._contents().rollouts  # in the order of writes; databases sort by name
         return [kept[slot] for slot in sorted(kept)]
 
     async def rollout(self, slot: Slot) -> SlotRollout | None:
@@ -79,7 +79,7 @@ class MemoryRollouts:
         return list(islice(fitting, query.limit))
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
-        """Record that transitions took effect; return those that this replica recorded, now or before."""
+        """Record that transitions took effect; leave out those that another replica recorded first."""
         contents = self._contents()
         unique = dict.fromkeys(event_ids)
         return [event_id for event_id in unique if contents.became_effective(event_id, at, self._instance)]
@@ -117,18 +117,19 @@ class MemoryRollouts:
         return flag
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
-        """Publish the version that the binds of this replica use, and the turns that it has bound."""
+        """Publish the version that the binds of this replica use, and how many open turns use each definition."""
         self._contents().shown[self._instance] = Replica(self._instance, version, at, alive=True, pinned=pinned.turns)
 
     async def replicas(self) -> Sequence[Replica]:
         """Return the replicas that have published recently, by id."""
-        return self._said(LISTED_FOR)
+        return self._published_within(LISTED_FOR)
 
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
         """Return the last publication of each other replica."""
-        return [each for each in self._said(within) if each.instance != self._instance]
+        return [each for each in self._published_within(within) if each.instance != self._instance]
 
-    def _said(self, within: timedelta) -> Sequence[Replica]:
+    def _published_within(self, within: timedelta) -> Sequence[Replica]:
+        # The age decides when it is read, not when the replica published: nothing marks a replica that died.
         ages = [(each, self._clock.now() - each.seen_at) for _, each in sorted(self._contents().shown.items())]
         return [msgspec.structs.replace(each, alive=age <= ALIVE_FOR) for each, age in ages if age <= within]
 

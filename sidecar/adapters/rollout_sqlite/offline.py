@@ -20,8 +20,8 @@ class OfflineAudit(AuditReads):
     """
 
     def __init__(self, read: Callable[[Callable[[apsw.Connection], Any]], Any]) -> None:
-        self._at_once = read
+        self._read_now = read
 
     async def _read(self, steps: Steps[Result]) -> Result:
-        result: Result = self._at_once(lambda connection: run(connection, steps))
+        result: Result = self._read_now(lambda connection: run(connection, steps))
         return result

@@ -1,6 +1,7 @@
 """Statements that read rollouts, their audit events and the embedded flags; SQLite and PostgreSQL share them.
 
-The functions are generators (`Steps`). Each yields statements with their values, receives rows, and returns objects.
+The functions are generators (`Steps`). Each yields one statement with its values, receives rows, and returns objects.
+Outside a transaction, PostgreSQL may run two statements on different connections, which do not see the same state.
 """
 
 from collections.abc import Callable, Sequence
@@ -83,7 +84,7 @@ def audit(query: AuditQuery, time: Callable[[Any], datetime]) -> Steps[Sequence[
         ("a.definition_id =", query.definition_id),
         ("a.at >=", query.since),
     )
-    given = [(condition, wanted) for condition, wanted in asked if wanted is not None]
+    given = [(condition, wanted) for condition, wanted in asked if wanted is not None]  # never empty: `after` is set
     conditions = " and ".join(f"{condition} ${place}" for place, (condition, _) in enumerate(given, 1))
     statement = f"{AUDIT} where {conditions} order by a.number limit ${len(given) + 1}"
     rows = yield (statement, *(wanted for _, wanted in given), query.limit)
@@ -92,6 +93,7 @@ def audit(query: AuditQuery, time: Callable[[Any], datetime]) -> Steps[Sequence[
 
 def unexported(limit: int, time: Callable[[Any], datetime]) -> Steps[Sequence[AuditRow]]:
     """Return audit rows that not every sink has received, oldest first."""
+    # The condition drops rows that every sink has: the left join gives NULL for them.
     rows = yield (f"{AUDIT} where u.number > 0 order by u.number limit $1", limit)
     return [_audit_row(row, time) for row in rows]
 

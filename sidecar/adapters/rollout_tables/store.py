@@ -56,7 +56,7 @@ class TabledRollouts(AuditReads):
 
     def __init__(self, instance: InstanceId) -> None:
         self._instance = instance
-        self._writes = count(1)
+        self._writes = count(1)  # numbers the writes of this process, for their ids
 
     async def version(self) -> int:
         """Return the version of the store, which every change increases."""
@@ -78,6 +78,7 @@ class TabledRollouts(AuditReads):
             RequestIdReused: the request id was used for another request.
             StoreUnavailable: the database cannot be reached.
         """
+        # One id for all attempts of this write, by which a repetition finds what an earlier attempt has stored.
         written = partial(self._written, partial(writing.write, change, self._next_id()))
         if change.answer is not None:
             # If the answer to a commit is lost, the write is repeated. The database recognises it by its ids.
@@ -104,6 +105,7 @@ class TabledRollouts(AuditReads):
 
     async def exported(self, rows: Sequence[AuditRow]) -> None:
         """Record that every audit sink has received these rows."""
+        # Readers are not notified of this, nor of `became_effective`: no bind depends on it.
         await self._confirmed(partial(writing.exported, rows))
 
     async def keep_definition(self, definition: KeptDefinition) -> None:
@@ -133,6 +135,7 @@ class TabledRollouts(AuditReads):
 
     async def remove_audit(self, marker: AuditMarker) -> int:
         """Store the marker, remove the rows that it covers, and return their number."""
+        # A lambda, because each attempt needs a new generator of `_purge`.
         return await self._confirmed(lambda: writing.remove_audit(marker, self._purge(marker)))
 
     @abstractmethod

@@ -21,7 +21,8 @@ from sidecar.operations.rollout.store.store_rules import check_whole, existing_w
 
 LOCK: Final = "update rollout_version set version = version returning last_number, last_link"
 """The first statement of writes that must not overlap. PostgreSQL locks the row until the transaction ends. SQLite
-serialises all writes anyway. The statement returns the head of the audit's hash chain."""
+serialises all writes anyway. Later statements of the transaction see everything that earlier writers have committed.
+The statement returns the head of the audit's hash chain."""
 ADVANCE: Final = "update rollout_version set version = version + $1, last_number = $2, last_link = $3"
 RAISE_VERSION: Final = "update rollout_version set version = version + 1"
 WRITTEN: Final = "select 1 from rollout_audit where write_id = $1 limit 1"
@@ -61,6 +62,7 @@ def write(change: RolloutWrite, write_id: str) -> Steps[None]:
     if (yield (WRITTEN, write_id)):
         return
     answer = change.answer
+    # Before the comparison of revisions: the first write of this request has increased the revision.
     if answer is not None and existing_write((yield from reading.answer(answer.request_id)), answer):
         return
     # LOCK was taken before, so no other writer can change the revision between this comparison and the commit.
@@ -86,6 +88,7 @@ def set_flag(flag: StoredFlag) -> Steps[None]:
 def keep_definition(definition: KeptDefinition) -> Steps[None]:
     """Store a definition, unless it is stored already."""
     yield (LOCK,)
+    # Usually another replica has stored it. The version then stays, so that no replica reads all rollouts again.
     if (yield (KEEP, definition.digest, text_of(definition))):
         yield (RAISE_VERSION,)
 
@@ -106,6 +109,7 @@ def became_effective(event_ids: Sequence[str], at: datetime, noted_by: str) -> S
     for event_id in sorted(set(event_ids)):
         key = transition_key(event_id)
         yield (EFFECTIVE, at, noted_by, *key)
+        # Asked separately: a repetition changes no row, but must still name the transitions of the first attempt.
         if (yield (NOTED, *key, noted_by)):
             ours.add(event_id)
     return [event_id for event_id in dict.fromkeys(event_ids) if event_id in ours]
@@ -126,7 +130,8 @@ def remove_audit(marker: AuditMarker, purge: Steps[None]) -> Steps[int]:
         purge: stores the marker and removes the rows, in the way that the database's triggers allow.
     """
     yield (LOCK,)
-    # If the marker is stored already, this is a repetition: the rows are gone.
+    # If the marker is stored already, this is a repetition: the rows are gone. Otherwise the rows are read again,
+    # because they may have changed since the marker was signed.
     if (yield from reading.audit_marker(marker.number)) != marker:
         check_marker(marker, (yield from reading.old_audit(marker.before)))
         yield from purge

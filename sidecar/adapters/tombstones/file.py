@@ -48,11 +48,11 @@ class TombstonesInFile:
     def __init__(self, path: Path, handle: int, read: TombstoneFileContents) -> None:
         self._path = path
         self._handle = handle
-        self._rewritten_from = REWRITTEN_FROM
+        self._rewritten_from = REWRITTEN_FROM  # size in bytes from which the next write compacts the file
         self._memory = TombstonesInMemory(read.stops, read.recorded, read.held)
         self._damaged = b"".join(raw + b"\n" for raw in read.damaged.values())
-        self._unwritten = b""
-        self._length = read.length
+        self._unwritten = b""  # lines that are in effect, but not in the file yet
+        self._length = read.length  # size of the complete lines; the next write begins there
         self._writing: asyncio.Future[None] | None = None
 
     async def add(self, stop: LocalStop) -> None:
@@ -86,11 +86,15 @@ class TombstonesInFile:
     async def close(self) -> None:
         """Wait for the running write, and close the file."""
         if self._writing is not None:
+            # Its error has reached the callers. The file must be closed in any case.
             await asyncio.gather(self._writing, return_exceptions=True)
         os.close(self._handle)
 
     async def _keep(self, line: bytes) -> None:
-        """Write a line, together with earlier lines that could not be written. Raises `OSError`."""
+        """Write a line, together with earlier lines that could not be written. Raises `OSError`.
+
+        An empty line writes the earlier ones: a repeated request must not be answered before its stop is on disk.
+        """
         self._unwritten += line
         # One write at a time: two would begin at the same position and overwrite each other. The loop of a running
         # write also writes the lines that are added meanwhile.
@@ -104,6 +108,7 @@ class TombstonesInFile:
         while content := self._unwritten:
             if self._length + len(content) <= self._rewritten_from or not await self._compacted():
                 await asyncio.to_thread(self._append, content)
+            # Only after the write: a failed one leaves its lines for the next. Lines that were added meanwhile stay.
             self._unwritten = self._unwritten[len(content) :]
 
     async def _compacted(self) -> bool:
@@ -141,6 +146,8 @@ class TombstonesInFile:
             raise
         before, self._handle, self._length = self._handle, handle, len(whole)
         os.close(before)
+        # If this fails, the caller appends its lines to the new file, where they are already. Lines that occur twice
+        # have the effect of one.
         _sync_folder(self._path.parent)
 
     def _append(self, content: bytes) -> None:
@@ -197,6 +204,8 @@ def _retrieve_error(writing: "asyncio.Future[None]") -> None:
 
 def _open(path: Path) -> tuple[int, TombstoneFileContents]:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # NOFOLLOW: a link could lead to a file of another program, which would be truncated. NONBLOCK: opening a named pipe
+    # must not block the start.
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     try:
         read = _checked(path, handle)
@@ -226,6 +235,7 @@ def _checked(path: Path, handle: int) -> TombstoneFileContents:
     # The last line is complete except for its end. Without the line end, the next line would be appended to it.
     if read.length > len(content):
         _write_at(handle, b"\n", len(content))
+    # Removes an incomplete last line, whose stop was never acknowledged. The next write would begin in it.
     os.ftruncate(handle, read.length)
     return read
 

@@ -1,7 +1,8 @@
 """The format of a tombstone file: one JSON object per line, the newest last.
 
-    {"stop": {"kind": "kill", "digest": "...", ...}} {"recorded": ["kill", "..."]} {"recorded": ["ramp_down", "..."],
-    "of": "which request"}
+    {"stop": {"kind": "kill", "digest": "...", ...}}
+    {"recorded": ["kill", "..."]}
+    {"recorded": ["ramp_down", "..."], "of": "the id of the request"}
 
 An incomplete last line was being written during a power cut. Its stop was never acknowledged, so it is removed. Any
 other unreadable line is kept. It may have been a kill, so the definitions whose digests it contains are not served.
@@ -69,6 +70,7 @@ def read_lines(content: bytes) -> TombstoneFileContents:
     recorded: list[StopKey] = []
     damaged: dict[int, bytes] = {}
     rows = whole.split(b"\n")[:-1]
+    # The second try is without the last byte, which may be a damaged line end.
     if _line_from(unfinished) or _line_from(unfinished[:-1]):
         rows.append(unfinished)  # only its line end is missing or damaged, so it may have been acknowledged
     for number, raw in enumerate(rows, 1):

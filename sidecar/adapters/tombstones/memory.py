@@ -40,6 +40,7 @@ class TombstonesInMemory:
 
     def remember(self, stop: LocalStop) -> bool:
         """Add a stop. Return false if it was known before."""
+        # A kill is known forever. A ramp-down is known only until it is recorded, and may then be requested again.
         known = self._kills if stop.kind is StopKind.KILL else self._pending
         if stop.key in known:
             return False
@@ -68,6 +69,7 @@ class TombstonesInMemory:
     def needed(self) -> tuple[Sequence[LocalStop], Sequence[StopKey]]:
         """Return what a compacted file must contain: the stops that still count, and the keys of the recorded ones."""
         # A recorded ramp-down no longer counts here: the rollout store then has the ramp of 0 %.
+        # A pending kill is in both dictionaries, and must not be written twice.
         stops = (*self._kills.values(), *(each for key, each in self._pending.items() if key not in self._kills))
         return sorted(stops, key=lambda each: each.at), tuple(key for key in self._kills if key not in self._pending)
 

@@ -56,6 +56,7 @@ async def slot(visit: Visit) -> Response:
 async def _history(visit: Visit, name: str) -> list[Any] | None:
     """Return the newest rows of the audit, newest first; None: it cannot be read."""
     try:
+        # All rows of the slot are read, because the RPC cannot begin with the newest.
         return (await visit.sidecars.audit(visit.token, slot=name))[: -HISTORY - 1 : -1]
     except CannotOperate:  # the rest of the page is useful without the audit
         return None

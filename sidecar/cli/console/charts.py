@@ -56,4 +56,5 @@ def _x(ago: float) -> float:
 
 
 def _y(value: float, most: float) -> float:
+    # The y axis of SVG points downwards.
     return HEIGHT - 2 - ROOM * min(value / most, 1.0)

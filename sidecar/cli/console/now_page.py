@@ -71,6 +71,7 @@ async def now(visit: Visit) -> Response:
     for reply in traffics:
         if reply.answer is not None:
             # Every visit adds a reading, and all browsers see rates from the same readings: rates need earlier ones.
+            # `add` ignores a reading that is too close to the one before, so many open pages do no harm.
             visit.console.samples.add(reply.target, reply.answer)
     # Both lists are in the order of the targets.
     places = [
@@ -109,6 +110,7 @@ async def _replicas(visit: Visit) -> Any:
         tail.add(rows)
         request = reading_pb2.ListReplicasRequest()
         return await visit.sidecars.ask_all(visit.token, "ListReplicas", request, "replicas")
+    # Replicas and audit are in the store; without them, the page still shows the sidecars and their calls.
     except CannotOperate:
         return None
 

@@ -118,6 +118,7 @@ class Samples:
         """Add a reading. If the sidecar was restarted, the readings of the earlier process are dropped."""
         now, kept = self._monotonic(), self._kept.setdefault(target, deque())
         # Counters begin at 0 again, so a comparison with older readings would give negative rates.
+        # By the id of the process, not by a decrease of the counts: a busy new process may soon have higher counts.
         if kept and kept[-1].instance != traffic.instance_id:
             kept.clear()
         # Many open pages would otherwise fill the memory with nearly equal readings.
@@ -127,6 +128,7 @@ class Samples:
         durations = {each.sub_agent_id: tuple(each.durations) for each in traffic.slots}
         self._bounds = tuple(traffic.duration_bounds)
         kept.append(Sample(now, traffic.instance_id, calls, durations))
+        # Ends before the deque is empty: the last reading is from `now`.
         while now - kept[0].at > KEPT:
             kept.popleft()
 
@@ -138,6 +140,7 @@ class Samples:
             if self._monotonic() - newest.at > SILENT:
                 continue
             # Each sidecar has its own window: they are read at slightly different times.
+            # There is always one: at the latest the newest reading itself, with a difference of 0.
             first = next(each for each in kept if newest.at - each.at <= WINDOW)
             for key, count in newest.calls.items():
                 slot = slots.setdefault(key[0], SlotRates())
@@ -152,6 +155,7 @@ class Samples:
                 slot = slots.setdefault(name, SlotRates())
                 slot.durations = _sum(slot.durations, _more(counts, first.durations.get(name, ())))
         for name, slot in slots.items():
+            # From the summed histogram: quantiles of single sidecars cannot be combined.
             slot.p99 = quantile(slot.durations, self._bounds)
             slot.series = self._series(name)
         return slots
@@ -170,6 +174,7 @@ class Samples:
                         more = count - before.calls.get(key, 0)
                         offered += more
                         failed += more if key[3] == outcome_pb2.OUTCOME_FAILED else 0
+                # `took` is at least `CLOSEST`, so it can be a divisor below.
                 place = int((now - after.at) / 5)
                 known = points.get(place, (0.0, 0.0))
                 # Not the sum: a sidecar may have no reading in a step and two in the next, so a sum would jump.
@@ -211,11 +216,13 @@ class AuditTail:
     def add(self, rows: Iterable[Any]) -> None:
         """Add new rows. Two visits at the same time may read the same rows; each row is added once."""
         for row in rows:
+            # Rows arrive in ascending order, so a row that is not newer is in the deque already.
             if row.sequence > self.seen:
                 self._rows.append(row)
 
     def newest(self, most: int) -> list[Any]:
         """Return rows, newest first."""
+        # As a list, because a deque has no slices.
         return list(self._rows)[: -most - 1 : -1]
 
     def of(self, slot: str) -> list[Any]:

@@ -55,6 +55,7 @@ def serve_console(options: ConsoleOptions, say: Callable[[str], None]) -> int:
     except CannotOperate as problem:
         say(str(problem))
         return problem.code
+    # Printed only when the server listens: before that, the port may turn out to be in use.
     server.on_started = lambda: say(f"the console is at {address}; sign in with a role token (`sidecar token mint`)")
     try:
         asyncio.run(server.serve())
@@ -90,6 +91,7 @@ def console_server(options: ConsoleOptions) -> tuple[ConsoleServer, str]:
     """Return the server, not started, and its address. Raises `CannotOperate`."""
     host, port = _address(options)
     secure = options.certificate is not None
+    # Every name of the loopback interface reaches the console there, so each may be in the browser's address bar.
     host_names = options.hosts + (LOCAL_NAMES if _is_loopback(host) else (_in_url(host),))
     console = Console(Sidecars(options.targets, options.tls), secure, Samples(options.monotonic))
     # Outermost, so that even static files and the sign-in page have the checks and the headers.
@@ -104,7 +106,9 @@ def console_server(options: ConsoleOptions) -> tuple[ConsoleServer, str]:
         # Headers of a proxy are not trusted: any client could send them.
         proxy_headers=False,
         limit_concurrency=MOST_REQUESTS,
+        # Seconds. Open streams of turn pages would otherwise delay the end without a limit.
         timeout_graceful_shutdown=2,
+        # No page uses WebSockets, and `Guard` checks only HTTP requests.
         ws="none",
         ssl_certfile=options.certificate,
         ssl_keyfile=options.key,

@@ -49,8 +49,10 @@ class Sessions:
 
     def begin(self, token: str, subject: str, role: str) -> tuple[str, Session]:
         """Return a new session and the value of its cookie."""
+        # The cookie is the only proof that a browser has, so its value must not be guessable: 32 random bytes.
         key = secrets.token_urlsafe(32)
         session = self._kept[key] = Session(token, subject, role, self._monotonic() + LONGEST)
+        # The order is that of the sign-ins, because no session is prolonged; the first one is therefore the oldest.
         while len(self._kept) > MOST:
             self._kept.popitem(last=False)
         return key, session
@@ -65,4 +67,5 @@ class Sessions:
 
     def end(self, key: str) -> None:
         """Forget a session, and its token."""
+        # Without an error if there is no such session: it may have ended at a second request of the same page.
         self._kept.pop(key, None)

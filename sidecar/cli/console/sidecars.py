@@ -48,6 +48,8 @@ class SidecarConnection:
     """The connection to one sidecar. Every method takes the role token with which the call is made."""
 
     def __init__(self, target: str, tls: Path | None) -> None:
+        # Here and not at the first call: a wrong address must end the start of the console, and no token may be sent to
+        # it.
         check_target(target, tls)
         self.target = target
         # A Unix socket needs no certificate: its directory decides who connects.
@@ -68,6 +70,7 @@ class SidecarConnection:
             CannotOperate: the sidecar refused the request, or did not answer.
         """
         try:
+            # The token belongs to the call and not to the channel: operators with different roles share the connection.
             return await self._method(method)(request, timeout=seconds, metadata=((ROLE_TOKEN_KEY, token),))
         except grpc.aio.AioRpcError as error:
             raise problem_of(error, self.target, name) from None
@@ -89,6 +92,7 @@ class SidecarConnection:
             stream = self._method("WatchAudit")(request, timeout=READING, metadata=((ROLE_TOKEN_KEY, token),))
             async for message in stream:
                 rows += message.rows
+                # After each message, so that a long audit is never in memory as a whole.
                 del rows[:-MOST_AUDIT_ROWS]
         except grpc.aio.AioRpcError as error:
             raise problem_of(error, self.target, slot) from None
@@ -129,6 +133,8 @@ class Sidecars:
     """All sidecars. What replicas share (rollouts, turns) is asked of the first one that can be reached."""
 
     def __init__(self, targets: Sequence[str], tls: Path | None) -> None:
+        # `fromkeys` keeps the order and removes repetitions: a sidecar that is named twice would have two rows on the
+        # page.
         self.all = [SidecarConnection(target, tls) for target in dict.fromkeys(targets)]
 
     async def ask(self, token: str, method: str, request: Message, name: str = "", seconds: float = READING) -> Any:
@@ -148,6 +154,7 @@ class Sidecars:
         """Yield what happens in a turn, wherever it runs, until it has ended. Raises `CannotOperate`."""
         for number, sidecar in enumerate(self.all, 1):
             try:
+                # Without `aclosing`, a visit that ends leaves the call open until the generator is collected.
                 async with aclosing(sidecar.watch(token, turn_id)) as messages:
                     async for message in messages:
                         yield message
@@ -182,6 +189,7 @@ class Sidecars:
             except CannotOperate as problem:
                 return Reply(sidecar.target, problem=problem)
 
+        # `one` returns a refusal or a failed connection as a value, so no sidecar hides the answers of the others.
         return list(await asyncio.gather(*map(one, self.all)))
 
     async def caller(self, token: str) -> admin_pb2.GetStatusResponse:
@@ -191,10 +199,12 @@ class Sidecars:
             CannotOperate: no sidecar accepts the token.
         """
         replies = await self.ask_each(token, "GetStatus", admin_pb2.GetStatusRequest())
+        # One acceptance is enough for a sign-in: each sidecar verifies the token again at every call.
         for reply in replies:
             if reply.problem is None:
                 status: admin_pb2.GetStatusResponse = reply.answer
                 return status
+        # Every reply is a problem here, and there is at least one sidecar.
         raise next(reply.problem for reply in replies if reply.problem is not None)
 
     async def close(self) -> None:

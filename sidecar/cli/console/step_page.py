@@ -30,15 +30,19 @@ async def post(visit: Visit) -> Response:
     """Check or take the step of a posted form; return its result, or the form with what is wrong."""
     form = StepForm("", "", "")
     for name in FIELDS:
+        # Only `FIELDS`: a client must not set e.g. `done` or `verbs`.
         setattr(form, name, visit.fields.get(name, "").strip())
     check = visit.fields.get("do") == CHECK
     try:
+        # Planned again: a posted form contains no plan, so a client cannot send requests of its own.
         form.verbs = await _verbs(visit, form)
         if not form.reason:
             raise _wrong("Give a reason; it is on record in the audit.")
         # The page asks for the confirmation; this check holds for every client.
         if form.danger and not check and not visit.fields.get("confirmed"):
             raise _wrong("Confirm what the step does.")
+        # A kill is sent to every sidecar; every other step is sent to one, and the replicas read it from the rollout
+        # store.
         if form.step == KILL:
             await _kill(visit, form, check=check)
         else:
@@ -96,6 +100,7 @@ async def _verbs(visit: Visit, form: StepForm) -> list[Verb]:
     if rollouts.problem is not None:
         raise rollouts.problem
     slot = rollouts.slot(visit.request.path_params["slot"])
+    # By digest and not by id: a newer content may have the same id.
     found = [each for each in (slot.definitions if slot else ()) if each.digest == form.digest]
     if not found:
         raise _wrong("the slot does not have this definition any more")
@@ -125,6 +130,7 @@ async def _take(visit: Visit, form: StepForm, *, check: bool) -> None:
     for verb in form.verbs[:1] if check else form.verbs:
         # A dry run has an id of its own, or its answer would be returned for the real step.
         request_id = f"{form.request_id}{verb.suffix}{'.check' if check else ''}"
+        # A stop must not fail because another operator has changed the slot since the form was shown.
         expected = None if verb.method in TAKEN_WITHOUT_READ else revision
         header = _header(form, name, request_id, expected, check=check)
         request = getattr(lifecycle_pb2, f"{verb.method}Request")(header=header, **verb.fields)
@@ -150,6 +156,7 @@ async def _kill(visit: Visit, form: StepForm, *, check: bool) -> None:
     for reply in replies:
         form.lines += _kill_lines(reply, check=check)
     problems = [reply.problem for reply in replies if reply.problem is not None]
+    # Raised, so that the form is shown again: no sidecar has applied the kill for certain.
     if len(problems) == len(replies):
         raise problems[0]
     form.done = not check
@@ -157,6 +164,7 @@ async def _kill(visit: Visit, form: StepForm, *, check: bool) -> None:
 
 def _kill_lines(reply: Reply, *, check: bool) -> list[tuple[str, str]]:
     if reply.problem is not None:
+        # Only an answer with a reason proves that the sidecar did not apply the kill.
         head = "REFUSED by" if reply.problem.reason and not reply.problem.uncertain else "NOT REACHED:"
         return [(f"{head} {reply.target}: {reply.problem.message}", "red")]
     return [(f"reached: {reply.target}", "green"), *result_lines(reply.answer.result, "Kill", dry_run=check)]

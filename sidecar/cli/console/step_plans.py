@@ -85,6 +85,7 @@ class Step:
 STEPS: Final[Mapping[str, Step]] = {
     "promote": Step("Promote", lambda _, each: each.state in EARLY),
     "ramp": Step("Ramp", lambda _, each: each.state == PROMOTED),
+    # `> 1`: a definition has two flags or none; a pause switches the cohort flag, the second.
     "pause": Step("Pause", lambda _, each: each.active and len(each.flags) > 1 and not is_paused(each)),
     "resume": Step("End pause", lambda _, each: is_paused(each)),
     "acknowledge": Step("Acknowledge breach", lambda _, each: each.HasField("breach")),
@@ -93,6 +94,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "configure": Step("Mode and curve", lambda _, each: each.state == PROMOTED),
     "kill-flag-on": Step("Kill flag on", lambda _, each: _switched(each, KILL_FLAG, OFF)),
     "cohort-flag-on": Step("Cohort flag on", lambda _, each: _switched(each, COHORT_FLAG, OFF) and not is_paused(each)),
+    # Not for the active definition, for which the same switch is offered as "Pause".
     "cohort-flag-off": Step("Cohort flag off", lambda _, each: _switched(each, COHORT_FLAG, ON) and not each.active),
     "retire-flags": Step("Retire flags", lambda _, each: bool(each.flags) and each.ramp_basis_points == WHOLE),
     "ramp-down": Step("Ramp down for a breach", lambda _, each: each.ramp_basis_points > 0),
@@ -166,6 +168,7 @@ def plan(target: StepTarget, form: StepForm, now: datetime) -> list[Verb]:
         "activate": activation,
         "roll-back": lambda: rolling_back(target, name, form.to),
     }
+    # The plans are functions because only the requested one may raise, e.g. for a missing percentage.
     return plans[form.step]()
 
 
@@ -176,6 +179,7 @@ def _configuration(target: StepTarget, form: StepForm) -> list[Verb]:
 
 
 def _override(target: StepTarget, form: StepForm, now: datetime) -> list[Verb]:
+    # The form offers only these, but a client can post another name.
     if form.gate not in failed_gates(target.definition):
         raise ValueError("Choose a gate whose last answer was a fail.")
     return overriding(target, form.gate, basis_points(form.percent), window_end(form.until, now))

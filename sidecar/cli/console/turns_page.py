@@ -60,6 +60,7 @@ async def turn(visit: Visit) -> Response:
     request = pb.GetTurnRequest(turn_id=visit.request.path_params["turn_id"])
     answer = await visit.sidecars.ask(visit.token, "GetTurn", request)
     drawn: Waterfall = waterfall_of(answer, visit.now)
+    # A part of an ended turn does not change any more. The whole page is not polled, so its status stays 200.
     status = 200 if drawn.is_open or not visit.is_part else LAST_PART
     return visit.render("turn.html", status, turn=answer, drawn=drawn)
 

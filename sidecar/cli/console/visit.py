@@ -60,6 +60,7 @@ class Console:
 
     def set_cookie(self, answer: Response, name: str, value: str) -> None:
         """Set a cookie that scripts cannot read, and that browsers do not send with requests from other sites."""
+        # The browser forgets the cookie when the session ends at the latest.
         age = int(LONGEST)
         answer.set_cookie(name, value, max_age=age, httponly=True, samesite="strict", secure=self.secure)
 

@@ -88,11 +88,12 @@ def waterfall_of(turn: Any, now: datetime) -> Waterfall:
     ended = turn.turn.HasField("ended_at")
     events = [utc(event.occurred_at) for child in turn.children for event in child.events]
     end = max([utc(turn.turn.ended_at) if ended else now, begin, *events])
-    # At least a millisecond: the length is a divisor.
+    # At least a millisecond: `_Axis.at` divides by the length.
     axis = _Axis(begin, max((end - begin).total_seconds(), 0.001))
-    outcomes = {each.child_id: each for of in turn.dispatches for each in of.outcomes if each.child_id}
+    outcomes = {each.child_id: each for dispatch in turn.dispatches for each in dispatch.outcomes if each.child_id}
     bars = [_bar(child, depth, outcomes.get(child.child_id), axis) for depth, child in as_tree(turn.children)]
-    not_run = [each for of in turn.dispatches for each in of.outcomes if not each.child_id]
+    # Refused, dropped or not started: they have an outcome, but no child.
+    not_run = [each for dispatch in turn.dispatches for each in dispatch.outcomes if not each.child_id]
     return Waterfall(bars, axis.seconds, not_run, not ended)
 
 
@@ -113,6 +114,7 @@ def _bar(child: Any, depth: int, outcome: Any, axis: _Axis) -> Bar:
     closed = [utc(event.occurred_at) for event in child.events if event.name == CLOSED]
     # A child that began just now is drawn inside the axis, too.
     begin = min(axis.at(utc(child.opened_at)), WHOLE - LEAST)
+    # A child that is not closed runs or waits until now, the end of the axis.
     over = axis.at(closed[0]) if closed else WHOLE
     stopped = max(axis.at(worked[0]) if worked else over, begin + LEAST)
     contract = _object(child.contract_json)
@@ -132,6 +134,7 @@ def _bar(child: Any, depth: int, outcome: Any, axis: _Axis) -> Bar:
         tokens="" if usage is None else f"{usage.input_tokens} in, {usage.output_tokens} out",
         cost="" if usage is None else cost_in_words(usage),
         notes=", ".join(_notes(child, outcome)),
+        # Formatted again: the record has it on one line.
         contract=clipped(json.dumps(contract, indent=2, ensure_ascii=False)) if contract else "",
         events=[_event(event, axis) for event in child.events],
     )

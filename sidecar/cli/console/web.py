@@ -42,6 +42,7 @@ def make_app(console: Console) -> Starlette:
         "/turns/{turn_id}/changes": (turns_page.changes, None),
     }
     routes: list[BaseRoute] = [
+        # Only this redirect, sign-in and static files have no `_guarded`: a browser needs them before it has a session.
         Route("/", lambda _: RedirectResponse("/now")),
         Route("/sign-in", _SignIn(console), methods=["GET", "POST"]),
         Route("/sign-out", _guarded(console, _sign_out), methods=["POST"]),
@@ -81,7 +82,8 @@ class _SignIn:
         await answer(scope, receive, send)
 
     async def _form(self, request: Request, problem: str = "", status: int = 200) -> Response:
-        # There is no session yet; a cookie of its own ties this form to the browser that asked for it.
+        # There is no session yet; a separate cookie ties this form to the browser that requested it.
+        # Otherwise another site could sign a browser in with a token of that site's choice.
         form_token = secrets.token_urlsafe(32)
         answer = self._console.render("sign_in.html", status, form_token=form_token, problem=problem)
         self._console.set_cookie(answer, f"{self._console.cookie}-form", form_token)
@@ -100,6 +102,7 @@ class _SignIn:
             key, _ = await begun(self._console, token)
         except CannotOperate as problem:
             return await self._form(request, str(problem), 403)
+        # 303: the browser gets the next page with GET, so that a reload does not post the token again.
         answer = RedirectResponse("/now", SEE_OTHER)
         self._console.set_cookie(answer, self._console.cookie, key)
         answer.delete_cookie(f"{self._console.cookie}-form", secure=self._console.secure, httponly=True)
@@ -108,12 +111,14 @@ class _SignIn:
 
 async def begun(console: Console, token: str) -> tuple[str, Session]:
     """Return a new session for a role token, after a sidecar has accepted it. Raises `CannotOperate`."""
+    # Name and role come from the sidecar's answer: the console itself verifies no token.
     status = await console.sidecars.caller(token)
     role = enum_word(reading_pb2.ActorRole, status.caller_role)
     return console.sessions.begin(token, status.caller, role)
 
 
 async def _sign_out(visit: Visit) -> Response:
+    # Not only in the browser: a copy of the cookie must not work any more.
     visit.console.sessions.end(visit.request.cookies.get(visit.console.cookie, ""))
     answer = RedirectResponse("/sign-in", SEE_OTHER)
     answer.delete_cookie(visit.console.cookie, secure=visit.console.secure, httponly=True)
@@ -127,6 +132,7 @@ def _guarded(console: Console, page: Page) -> Callable[[Request], Awaitable[Resp
         key, session = await _session_of(console, request)
         if session is None:
             return _to_sign_in(request)
+        # After the session is found: only a signed-in operator's body is read.
         fields = {} if request.method in SAFE else await form_fields(request)
         # Before the page sees the form: another site can make a browser post, but cannot know the form's token.
         if request.method not in SAFE and not session.is_own_form(fields.get("form_token", "")):
@@ -158,6 +164,7 @@ async def _session_of(console: Console, request: Request) -> tuple[str, Session 
     key = request.cookies.get(console.cookie, "")
     session = console.sessions.of(key)
     kind, _, bearer = request.headers.get("authorization", "").partition(" ")
+    # The same bearer token keeps its session: a new one at each request would ask the sidecars at each request.
     if kind.lower() != "bearer" or not bearer or (session is not None and session.token == bearer):
         return key, session
     # The proxy has renewed the token, or another operator uses the browser: the old session must not be used again.

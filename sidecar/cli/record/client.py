@@ -84,6 +84,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
     def __init__(self, where: SidecarAddress, pause: Callable[[float], None] = time.sleep) -> None:
         self._where = where
         self._pause = pause
+        # Read at each start of a client: the sidecar writes a new secret when it restarts.
         self._metadata = _metadata(where)
         self._channel = grpc.insecure_channel(where.target)
         make_stub: Any = history_pb2_grpc.HistoryServiceStub  # typed for asyncio only; works for both
@@ -150,6 +151,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         found: list[Any] = []
         as_of: datetime | None = None
         while len(found) < most:
+            # Not more than are still missing, so that the caller gets at most `most` rows.
             request.page_size = min(PAGE, most - len(found))
             page = self._ask(method, request)
             found += getattr(page, rows)
@@ -167,6 +169,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
             raise _problem(error, self._where) from None
 
     def _with_advice(self, problem: RecordUnavailable, turn_id: str) -> RecordUnavailable:
+        # Further queries help only here; e.g. an unavailable sidecar would fail again.
         if problem.reason != "UNKNOWN_TURN":
             return problem
         newest = [row.turn_id for row in self.turns(pb.ListTurnsRequest(), 5)[0]]

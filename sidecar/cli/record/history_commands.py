@@ -137,6 +137,7 @@ class Backfill:
         async with opening as memory:
             run = BackfillHistory(memory, self._labels, dry_run=self._dry_run)
             try:
+                # As bytes: one line that is not UTF-8 must be a finding and not the end of the import.
                 with file.open("rb") as handle:
                     await run(_lines(handle))
             except MemoryUnavailable as away:
@@ -169,6 +170,7 @@ def _lines(handle: BinaryIO) -> Iterator[bytes]:
     while line := handle.readline(LONGEST_LINE):
         rest = line
         while len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
+            # Read and dropped in pieces: a line of any length must not be in memory as a whole.
             rest = handle.readline(LONGEST_LINE)
         yield line
 
@@ -176,6 +178,7 @@ def _lines(handle: BinaryIO) -> Iterator[bytes]:
 def _labels(options: Sequence[str]) -> dict[str, Slot]:
     labels: dict[str, Slot] = {}
     for each in options:
+        # The last `=`: a label may contain one, a slot cannot.
         label, equals, slot = each.rpartition("=")
         if not equals or not label or not DEFINITION_SIDE.match(slot):
             typer.echo(f"--label {each!r}: write LABEL=SLOT; a slot has up to 60 characters a-z0-9_-", err=True)

@@ -45,6 +45,7 @@ def replay(options: ReplayOptions, replaying: Replaying, out: TextIO) -> int:
         raw = replaying.fetch(options.turn_id) if options.source is None else _read(options.source)
         # Also before an export, so that no file is written that a replay would refuse.
         document = document_from_json(raw)
+        # Only possible with --from: a file of another turn would give a verdict about the wrong turn.
         if document.turn_id != options.turn_id:
             raise CannotReplay(f"{options.source} holds turn {document.turn_id}, not {options.turn_id}")
         if options.export is not None:

@@ -52,6 +52,7 @@ def add_restored(app: typer.Typer, settings_of: SettingsOf, declare_loss: Declar
         if not reason.strip():
             raise typer.BadParameter("is empty; say why, for auditors", param_hint="--reason")
 
+        # Called by the operation after its verification: only then is it known what would be declared as lost.
         def confirmed(lost: Sequence[str]) -> bool:
             for each in lost:
                 typer.echo(f"lost: {each}")

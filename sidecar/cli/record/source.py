@@ -25,6 +25,8 @@ class RecordSource:
 
     def with_defaults_of(self, configured: "RecordSource") -> "RecordSource":
         """Return the location with missing values taken from the settings."""
+        # The place of the record is taken as a whole: a file from an option and an address from the settings would be
+        # two.
         of_record = configured if self.sqlite is None and self.postgresql_dsn_file is None else self
         return replace(
             of_record,

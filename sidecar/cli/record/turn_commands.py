@@ -74,6 +74,7 @@ def add_record_commands(app: typer.Typer, settings_of: SettingsOf) -> None:
     app.command(name="turn", epilog=EXIT_CODES)(placed(_turn))
     episodes = PlainTyper(help="List and print conversations.", epilog=EXIT_CODES)
     app.add_typer(episodes, name="episodes")
+    # `sidecar episodes` without a subcommand is the list.
     episodes.callback(invoke_without_command=True)(placed(_episodes))
     episodes.command(name="show", epilog=EXIT_CODES)(placed(_episode))
 
@@ -102,12 +103,15 @@ def given_by(made: Callable[..., object], into: str) -> Callable[[Callable[..., 
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         def run(**values: Any) -> Any:
+            # `pop` is evaluated first, so `values` has only the command's own parameters left.
             return command(**{into: made(**{name: values.pop(name) for name in options})}, **values)
 
         own = [each for name, each in signature(command).parameters.items() if name != into]
+        # By keyword only: otherwise a parameter without a default could not follow one with a default.
         combined = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *options.values())]
         run.__signature__ = Signature(combined)  # type: ignore[attr-defined]  # typer asks `inspect`, which honours it
         run.__annotations__ = {each.name: each.annotation for each in combined}
+        # Typer prints it as the help of the command.
         run.__doc__ = command.__doc__
         return run
 
@@ -167,6 +171,7 @@ def _episodes(
     as_json: AsJson = False,
 ) -> None:
     """List the recorded conversations, most recent first. `sidecar episodes show` prints one."""
+    # Typer calls this function also before `show`.
     if context.invoked_subcommand is None:
         raise typer.Exit(_views().show_episodes(at(), limit, as_json=as_json))
 
@@ -199,5 +204,6 @@ def _turn_commands(settings_of: SettingsOf, config: Path | None, target: str, se
         except typer.Exit:
             typer.echo("name the sidecar's settings file with --config, or its socket with --target", err=True)
             raise
+        # An option takes precedence, e.g. for a copy of the secret that this user may read.
         where = SidecarAddress(f"unix:{server.dispatch_socket}", secret_file or server.boot_secret_file)
     return _views().TurnCommands(where, sys.stdout, sys.stderr)

@@ -96,6 +96,7 @@ def show_turns(commands: TurnCommands, options: TurnsOptions) -> int:
         commands.errors.write(f"{problem}\n")
         return RecordExit.USAGE
 
+    # An unknown reason must not become a list without a filter, which would look like a result.
     if options.reason and not request.reason:
         commands.errors.write(
             f"--reason: no call ends with {clean(options.reason)}; docs/errors.md lists the reasons of calls\n"
@@ -226,10 +227,12 @@ def _follow(client: RecordClient, screen: Screen, commands: TurnCommands, option
             names[child.child_id] = f"{child.emission_index} {clean(child.sub_agent_id)}"
         for event in message.events:
             if options.as_json:
+                # One object on a line, so that a program can read each as it comes.
                 screen.write(json.dumps(message_to_json(event), ensure_ascii=False))
             elif not options.children or event.child_id in options.children:
                 label = names.get(event.child_id, "")[:16].ljust(17)
                 screen.show([event_line(event, begin or utc(event.occurred_at), label)])
+    # Read again: the stream has events only, and not the outcomes that the bars show.
     if not options.as_json:
         turn = client.turn(options.turn_id, options.children)
         screen.show([[], *turn_lines(turn, Drawing(screen.marks, screen.width, commands.now(), events=False))])

@@ -73,5 +73,6 @@ def add_verify_log(app: typer.Typer, verify_log: VerifyLog) -> None:
             except SettingsProblem as problem:
                 lines = "\n".join(f"  {line}" for line in problem.problems)
                 typer.echo(f"the settings cannot be used:\n{lines}", err=True)
+                # Not 78 as for other commands: `verify-log` has one code for everything that cannot be read.
                 raise typer.Exit(CANNOT_READ) from None
         raise typer.Exit(verify_log.run(source, as_json))

@@ -73,8 +73,10 @@ async def _verify(source: RecordSource, verifying: Verifying, report: "_Report")
             file.open("rb").close()  # a missing file is reported before a verification that may take hours
         files = [partial(lines_of, file) for file in source.checkpoints]
         signed = CheckpointSource(files, verifying.read_keys(source.public_keys))
+    # Opened last: a wrong file or key is reported before a database is opened.
     async with verifying.open_record(source) as (record, audit):
         verification = LogVerification(record, signed, report.progress, audit)
+        # One by one: a record with millions of facts must not be in memory as a whole.
         async for finding in verification.findings():
             report.found(finding)
     return report.end(verification)

@@ -24,6 +24,7 @@ def end_turn(commands: OperatorCommands, options: StepOptions) -> int:
     danger = f"The running calls of {clean(options.name)} will be stopped, and its parent cannot continue it."
 
     def work(client: OperatorClient) -> OperatorExit:
+        # Before the request: an ended turn cannot be opened again.
         confirm(commands, options, danger)
         request = admin_pb2.ForceEndTurnRequest(turn_id=options.name, reason=options.reason)
         answer = client.ask("ForceEndTurn", request, options.name, ENDING)
@@ -88,6 +89,7 @@ def period_lines(options: ActivePeriodsOptions, answer: pb.ListActivePeriodsResp
     )
     yield [Part(f"{clean(options.name)} in slot {clean(answer.slot)}, active for {users}:", "bold")]
     for each in answer.periods:
+        # The audit does not contain the begin of a period that is older than the audit.
         began = timestamp(utc(each.started_at)) if each.HasField("started_at") else "before that"
         ended = timestamp(utc(each.ended_at)) if each.HasField("ended_at") else "now"
         by = f", request {clean(each.request_id)}" if each.request_id else ""

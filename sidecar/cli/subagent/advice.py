@@ -59,9 +59,11 @@ def advice_for(reason: str, metadata: Mapping[str, str], name: str) -> str:
     """
     helps = {each.value: text for each, text in HELPS.items()}
     page = f"see docs/errors.md#{reason.lower()}" if reason else ""
+    # A remedy or reason of a newer sidecar is unknown here; the page of errors is the advice for all of these.
     text = helps.get(metadata.get(REMEDY, ""), NEXT.get(reason, page))
     gate, step = metadata.get("gate", "the gate"), metadata.get(STEP, "")
     ramps = "" if gate == BEFORE_RAMPS else " --from PERCENT --to PERCENT"
     held = HELD.get(metadata.get("verdict", ""), "").format(gate=gate, step=ramps)
     choices = metadata.get(CHOICES, NO_DEFINITION)
+    # Every text gets all values and uses some, so a new text needs no change here.
     return text.format(name=name or "<id>", gate=gate, step=step, choices=choices, held=held)

@@ -20,7 +20,7 @@ ROLE_TOKEN_KEY: Final = "x-subagents-role-token"  # noqa: S105  the name of the 
 SERVICES: Final = {
     "subagents.lifecycle.v1": "LifecycleService",
     "subagents.admin.v1": "AdminService",
-    "subagents.history.v1": "HistoryService",
+    "subagents.history.v1": "HistoryService",  # scores, and the turns that the console shows
 }
 """The services by the package of their requests."""
 READING: Final = 10.0
@@ -104,6 +104,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
 
     def __init__(self, where: SidecarAddress, target: str) -> None:
         self.target = target
+        # Every request would be refused without one.
         if not where.token:
             raise CannotOperate(f"there is no role token: {HOW_TO_MINT}", OperatorExit.NOT_ASKED)
         # Before the channel exists, so that no code path can send the token to a refused address.
@@ -129,8 +130,10 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         """Return the answer of a `List` method with the `rows` of all pages."""
         page = whole = self.ask(method, request, name)
         while page.next_page_token:
+            # The caller's message is changed: it must not be used for another call afterwards.
             request.page_token = page.next_page_token
             page = self.ask(method, request, name)
+            # Only the rows: the other fields of the answer are those of the first page.
             getattr(whole, rows).MergeFrom(getattr(page, rows))
         return whole
 
@@ -165,6 +168,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
             # Without a deadline: an operator may follow the audit for hours.
             for message in rpc(request, metadata=self._metadata):
                 yield message.rows
+        # Raised while the caller iterates, because a stream fails only when it is read.
         except grpc.RpcError as error:
             raise problem_of(error, self.target, request.definition_id or request.slot) from None
 

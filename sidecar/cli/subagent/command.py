@@ -220,6 +220,7 @@ def _active_periods(
         typer.echo("give the users: either --user, or --share with a percentage", err=True)
         raise typer.Exit(EX_USAGE)
     points = parse_or_exit(basis_points, share) if share else 0
+    # Refused here: in the request, a share of 0 means that no share is given.
     if share and not points:
         typer.echo("a share of 0 % contains no user", err=True)
         raise typer.Exit(EX_USAGE)
@@ -282,6 +283,7 @@ def _operating(
     from sidecar.cli.subagent.client import SidecarAddress  # noqa: PLC0415  the same holds
 
     token = environment.token() if files.token is None else token_in(files.token)
+    # An explicit --config takes precedence over the variable, which may be left over in the shell.
     if not targets and config is None and (named := environment.target().strip()):
         targets = (named,)
     if not targets:

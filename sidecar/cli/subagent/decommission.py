@@ -86,6 +86,7 @@ def step(
     """
 
     def verbs(target: StepTarget) -> list[Verb]:
+        # The checkout is inspected before the request is sent, so a step that is not done is never recorded.
         chosen = number or next_step(target.definition)
         confirmed = _confirmed(commands, options.name, at, chosen, code, word)
         return completing(options.name, chosen, code, confirmed)
@@ -163,11 +164,13 @@ def _inspect(commands: OperatorCommands, name: str, at: CheckoutLocation, number
 
     Returns the confirmation of the step. Raises `CannotOperate` if something remains.
     """
+    # A second connection: the inspection runs while `take` builds its steps, which get no client.
     with OperatorClient(commands.where, commands.where.targets[0]) as client:
         known = find_decommission(client, name)
     record = known.status.decommission
     taken = {each.step for each in record.steps}
     steps = tuple(each for each in CleanupStep if each.number <= number or each.number in taken)
+    # Only step 3 decides about the code; for every other step, the recorded decision holds.
     fate = code if number == pb.CLEANUP_STEP_MODULES else code_of(record)
     try:
         report = at.checkouts.look(at.root or Path(), patch_request(known, at, steps, fate))

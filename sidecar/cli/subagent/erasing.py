@@ -78,6 +78,7 @@ def _erase(commands: OperatorCommands, options: EraseOptions, erase: Erase) -> O
         "erased permanently."
     )
     confirm(commands, StepOptions(options.principal, options.reason, yes=options.yes), danger)
+    # A turn of the user that began since the count stops the erasure; the report then lists it as open.
     return _print_report(commands, options, erase(False))
 
 
@@ -113,6 +114,7 @@ def _print_report(commands: OperatorCommands, options: EraseOptions, report: Era
         )
     else:
         commands.screen.show([[Part(line)] for line in lines_of(report, preview=options.preview)])
+    # A script must not take "nothing was erased" for success.
     if report.open_turns:
         return OperatorExit.REFUSED
     return OperatorExit.PARTIAL if report.done and report.conversations is None else OperatorExit.DONE

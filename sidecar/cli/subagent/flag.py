@@ -29,6 +29,8 @@ def show_flags(commands: OperatorCommands, name: str, which: str = "") -> int:
     def work(client: OperatorClient) -> OperatorExit:
         answer = client.ask("GetFlags", pb.GetFlagsRequest(slot=name), name)
         for each in answer.definitions:
+            # Filtered here and not by the sidecar: the answer is small. `del` empties the field, so the list is made
+            # before it.
             selected = [flag for flag in each.flags if which in {"", kind_word(flag.kind)}]
             del each.flags[:]
             each.flags.extend(selected)
@@ -63,6 +65,7 @@ def pausing(version: int | None = None) -> list[Verb]:
 
 def switch_off(commands: OperatorCommands, options: StepOptions, which: str, version: int | None) -> int:
     """Switch a flag off without reading the rollout first; this needs no gate. Returns the exit code."""
+    # Like every stop: the role `breaker` may not read, and a read would delay it.
     verbs = killing_by_flag(options.name, version) if which == KILL else pausing(version)
     return take_without_read(commands, options, *verbs)
 

@@ -85,6 +85,7 @@ def _flag(
     # `at()` opens the connection to the sidecar, and returns its `OperatorCommands`.
     if which is None or to is None:
         raise typer.Exit(flag.show_flags(at(), name, which.value if which else ""))
+    # Checked here because --reason is optional: showing the flags needs none.
     if not options.reason.strip():
         typer.echo("give the reason, for the audit, with --reason", err=True)
         raise typer.Exit(EX_USAGE)

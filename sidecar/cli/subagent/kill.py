@@ -37,6 +37,7 @@ def kill(commands: OperatorCommands, options: StepOptions) -> int:
 
     Under one id the record has the kill once, whichever of the sidecars writes it first.
     """
+    # Chosen before anything is sent: every target gets the same id, and a repetition of the command can give it again.
     request_id = options.request_id or commands.new_id()
     targets = commands.where.targets
 
@@ -45,6 +46,8 @@ def kill(commands: OperatorCommands, options: StepOptions) -> int:
         refuse_short(options.digest)
         confirm(commands, options, kill_danger(options.name, len(targets)))
         with ExitStack() as opened:
+            # No connection is made yet, but every address is checked, so a wrong one is reported before any kill is
+            # sent.
             clients = [opened.enter_context(OperatorClient(commands.where, each)) for each in targets]
             replies = _ask_all(clients, options, request_id)
             waited = _waited(commands, options, replies)
@@ -74,8 +77,10 @@ def _ask_all(clients: Sequence[OperatorClient], options: StepOptions, request_id
         request_id=request_id,
         dry_run=options.dry_run,
     )
+    # Without a revision: a kill must not fail because another operator has changed the slot.
     calls = [client.begin("Kill", lifecycle_pb2.KillRequest(header=header), STOPPING) for client in clients]
     replies = []
+    # Awaited in turn, which costs no more than the slowest: all requests are running already.
     for client, call in zip(clients, calls, strict=True):
         try:
             replies.append(KillResult(client, client.answer_of(call, options.name).result))
@@ -97,6 +102,7 @@ def _waited(commands: OperatorCommands, options: StepOptions, replies: Sequence[
         return UNRECORDED
     # The newest: if several sidecars recorded the kill, the later version contains the earlier one.
     version = max(reply.result.rollout_version for reply in recorded)
+    # At one of those that recorded it: the others may not reach the store.
     return wait_for_replicas(recorded[0].client, commands, version, options.patience)
 
 

@@ -74,8 +74,8 @@ def drain(commands: OperatorCommands, options: StepOptions, *, resume: bool = Fa
 def status_lines(status: Status) -> Iterator[TextLine]:
     """Yield the screen: the process, its replicas, a table of slots, and what needs attention."""
     process = status.process
-    began = f"sidecar {clean(process.version)}, instance {clean(process.instance_id)}, "
-    yield [Part(f"{began}up {length(process.uptime.ToTimedelta())}: "), _readiness(process)]
+    head = f"sidecar {clean(process.version)}, instance {clean(process.instance_id)}, "
+    yield [Part(f"{head}up {length(process.uptime.ToTimedelta())}: "), _readiness(process)]
     yield from ([Part(f"  not ready: {clean(each)}", "red")] for each in process.blockers)
     yield [Part(f"open turns: {process.open_turns}, calls in flight: {process.calls_in_flight}, including this one")]
     if process.pending_kills:
@@ -84,6 +84,8 @@ def status_lines(status: Status) -> Iterator[TextLine]:
     if status.replicas is not None:
         yield _replica_line(status.replicas)
     if status.rollouts is not None and status.rollouts.replica_view:
+        # Instead of the problem of the reads below: the unavailable store is its cause, and this line says what still
+        # holds.
         yield [Part(REPLICA_VIEW, "red")]
     elif status.problem is not None:
         what = "the served definitions" if status.rollouts is None else "replicas and last steps"
@@ -94,6 +96,7 @@ def status_lines(status: Status) -> Iterator[TextLine]:
 
 
 def _ask(client: OperatorClient) -> Status:
+    # Outside of `try`: the process answers from its memory, so without this answer there is nothing to show.
     status = Status(client.ask("GetStatus", admin_pb2.GetStatusRequest()))
     try:
         # In its own statement: if one of the next reads fails, the rollouts are shown nevertheless.
@@ -135,6 +138,7 @@ def _last_steps(rows: Iterable[Any]) -> dict[str, Any]:
     for row in rows:
         known = steps.get(row.slot)
         same_request = known is not None and row.request_id and row.request_id == known.request_id
+        # Rows are oldest first, so a later request replaces an earlier one; a further row of the same request does not.
         if _changes_who_is_served(row) and not same_request:
             steps[row.slot] = row
     return steps
@@ -152,6 +156,7 @@ def _readiness(process: Any) -> Part:
 
 def _replica_line(answer: Any) -> TextLine:
     alive = [each for each in answer.replicas if each.alive]
+    # A dead replica serves no user, so it cannot lag.
     behind = [each for each in alive if each.rollout_version < answer.rollout_version]
     lag = "all show the newest rollouts"
     if behind:

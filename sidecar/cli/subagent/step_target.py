@@ -59,6 +59,7 @@ def find_target(client: OperatorClient, options: StepOptions) -> StepTarget:
         CannotOperate: no definition has this id, or the digest fits none or several.
     """
     for slot in client.ask("ListRollouts", pb.ListRolloutsRequest()).slots:
+        # An id may be in several slots; without --slot, the first slot in the order of their names decides.
         if options.slot not in {"", slot.slot}:
             continue
         named = [each for each in slot.definitions if each.definition_id == options.name]
@@ -91,6 +92,7 @@ def digests_of(definitions: Sequence[pb.DefinitionStatus]) -> str:
 
 def refuse_short(digest: str) -> None:
     """Refuse the beginning of a digest in a command that reads nothing by which it could be completed."""
+    # The sidecar compares whole digests, so it would answer that there is no such definition.
     if is_short(digest):
         raise CannotOperate(
             f"{clean(digest)} is only the beginning of a digest, and this command does not look it up",

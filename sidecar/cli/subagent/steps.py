@@ -68,10 +68,13 @@ def take(
 
     def work(client: OperatorClient) -> OperatorExit:
         target = find_target(client, options)
+        # A digest names exactly one definition, so there is nothing to choose.
         target = target if options.digest else choose(target)
         named = bool(options.digest) or target.chosen
         # The whole digest: between read and step, another definition may get the same id.
         chosen = replace(options, digest=target.definition.digest) if named else options
+        # The revision on which the plan below is based: if another operator changes the slot before the request
+        # arrives, the sidecar refuses it.
         revision = target.slot.revision if options.revision is None else options.revision
         return Stepping(client, commands, chosen, target, revision).run(verbs_of(target))
 
@@ -111,6 +114,7 @@ class Stepping:
         self._commands = commands
         self._options = options
         self._revision = revision
+        # One id for the whole command: the operator repeats it with this id after a lost answer.
         self._request_id = options.request_id or commands.new_id()
         self._results: list[Any] = []
         self._digest = short(options.digest) if target is not None and target.chosen else ""
@@ -130,6 +134,7 @@ class Stepping:
                 if not self._take(verb):
                     return self._end(OperatorExit.PARTIAL)
         except CannotOperate as problem:
+            # With the steps that were taken before the refusal, because they are not undone.
             return self._commands.refused(problem, **self._reported)
         if self._options.dry_run and len(verbs) > 1:
             self._say("  a dry run of the next step is possible once this one is taken", "dim")
@@ -145,6 +150,7 @@ class Stepping:
             repeat = f"if the answer is lost, repeat with: --request-id {self._request_id}{again}"
             self._say(f"  request id {request_id}; {repeat}", "dim")
         result = self._request(verb, request_id, again)
+        # Counted from here: the request itself has its own time limit.
         until, tries = self._commands.passed() + self._options.patience.total_seconds(), 1
         while _waits_for_edits(result):
             self._tell_edits(result, first=tries == 1)
@@ -187,6 +193,8 @@ class Stepping:
                 f"the same command with --request-id {request_id.removesuffix(verb.suffix)}{again} takes the step "
                 "at most once and prints its result"
             )
+            # The suffix is removed because the operator gives the id of the command, to which each step appends its own
+            # suffix.
             message = f"{problem.message}; it is unknown whether the step was taken"
             advice = "; ".join(filter(None, (repeat, problem.advice)))
             raise CannotOperate(message, problem.code, problem.reason, advice=advice, uncertain=True) from None
@@ -207,6 +215,7 @@ class Stepping:
             self._say(f"  its next steps need --digest {self._digest}: without it, {name} is the active one", "yellow")
         if not self._options.wait or self._options.dry_run:
             return self._end(OperatorExit.DONE if lasting else OperatorExit.PARTIAL)
+        # A version contains all earlier ones, so the newest is enough.
         version = max(each.rollout_version for each in self._results)
         waited = UNRECORDED
         if lasting:
@@ -238,6 +247,7 @@ def confirm(commands: OperatorCommands, options: StepOptions, danger: str) -> No
     """Ask the operator to confirm a dangerous step. Raises `CannotOperate` without a confirmation."""
     if not danger or options.yes or options.dry_run:
         return
+    # Not a silent yes: in a script, a missing --yes must stop the step.
     if commands.ask is None:
         raise CannotOperate(
             f"nothing was sent: {danger}",

@@ -58,6 +58,7 @@ POLICIES: Final = "and the lifecycle policies"
 def promotion(target: StepTarget, *, to_test: bool = False) -> list[Verb]:
     """Return the steps to `test` and then to `promote`; those that the definition has behind it are left out."""
     state, test = target.definition.state, {"target_state": pb.LIFECYCLE_STATE_TEST}
+    # A suffix, because both steps are sent under the id of the command, and an id may be used for one step only.
     first = Verb("Transition", "in development -> in test; needs no gate", test, suffix=".test")
     if to_test:
         return [first]
@@ -72,6 +73,7 @@ def ramping(target: StepTarget, name: str, points: int) -> list[Verb]:
     before = target.definition.ramp_basis_points
     gate = "pre_full" if points == WHOLE else "pre_ramp"
     needs = f"needs the gate {gate}, {POLICIES}" if points > before else f"needs no gate, {POLICIES}"
+    # `WHOLE > before`: the same step once more changes nothing, and needs no confirmation.
     danger = f"{clean(name)} will serve all users." if points == WHOLE > before else ""
     plan = f"ramp {percent(before)} -> {percent(points)}; {needs}"
     return [Verb("SetRamp", plan, {"ramp_basis_points": points}, danger)]
@@ -102,6 +104,7 @@ def configuration(target: StepTarget, mode: str, curve: tuple[int, ...] | None) 
     """Return the step that declares mode and ramp curve of a slot; an empty mode or a curve of None is kept."""
     slot = target.slot
     wanted = pb.RolloutMode.Value(f"ROLLOUT_MODE_{MODES[mode].name}") if mode else slot.mode
+    # The request declares mode and curve together, so a value that is to be kept is sent again.
     steps = list(slot.curve_basis_points) if curve is None else list(curve)
     admits = slot.mode == pb.ROLLOUT_MODE_EXPERIMENT and wanted == pb.ROLLOUT_MODE_FULL
     effect = (

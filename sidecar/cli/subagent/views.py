@@ -32,7 +32,7 @@ FIRST_PAUSE: Final = 0.25
 """Seconds before following the audit again; doubled after each failure."""
 EVERY: Final = 2.0
 """Seconds between two screens of --watch."""
-AWAY: Final = "STORE_UNAVAILABLE"
+AWAY: Final = "STORE_UNAVAILABLE"  # a reason of `google.rpc.ErrorInfo`
 REPLICA_VIEW: Final = (
     "the store is unavailable: the output is what this replica serves, as of its last read; only kills are possible"
 )
@@ -166,6 +166,8 @@ def run_watching(
             try:
                 code = work(commands, client)
             except CannotOperate as problem:
+                # Only the loss of the connection is temporary; a refusal, e.g. of the token, would be the same at each
+                # repetition.
                 if not (watch and problem.uncertain):
                     raise
                 code = commands.refused(problem)
@@ -181,6 +183,7 @@ def show_list(commands: OperatorCommands, *, watch: bool = False) -> int:
 
     def work(commands: OperatorCommands, client: OperatorClient) -> OperatorExit:
         answer = client.rollouts()
+        # A script must see that the output may be outdated.
         code = OperatorExit.PARTIAL if answer.replica_view else OperatorExit.DONE
         if not commands.as_json:
             commands.screen.show([*_marked(answer), *list_lines(answer, commands.screen.room)])
@@ -212,6 +215,8 @@ def show_slot(commands: OperatorCommands, name: str) -> int:
             named = [
                 slot for slot in answer.slots if name in {slot.slot, *(each.definition_id for each in slot.definitions)}
             ]
+            # A replica knows only the slots that it serves, so this does not prove that the name is unknown: the first
+            # error stands.
             if not named:
                 raise
             status = named[0]
@@ -251,6 +256,7 @@ def preview(commands: OperatorCommands, name: str, ramp: int, digest: str) -> in
 
 def show_history(commands: OperatorCommands, options: HistoryOptions) -> int:
     """Print the audit and, with `follow`, each new row. Returns the exit code."""
+    # The rows are a stream: one object on a line can be read before the end.
     commands = replace(commands, indent=None)
 
     def work(client: OperatorClient) -> OperatorExit:
@@ -264,6 +270,7 @@ def show_history(commands: OperatorCommands, options: HistoryOptions) -> int:
                     # Before the rows are printed: after a break, the stream resumes behind them.
                     failures, after = 0, rows[-1].sequence if rows else after
                     _print_rows(commands, rows)
+                # A stream that ends without an error has no more rows; only --follow asks again.
                 if not options.follow:
                     return OperatorExit.DONE
             except CannotOperate as problem:

@@ -52,8 +52,10 @@ def wait_for_replicas(client: OperatorClient, commands: OperatorCommands, versio
         except CannotOperate as problem:
             waited = Waited(version, [f"the replicas cannot be listed: {problem}"])
         else:
+            # Fixed at the first answer: later changes of other operators must not prolong the wait.
             version = version or answer.rollout_version
             waited = _compared(answer, version)
+        # After a query, so that there is at least one even with a time limit of 0.
         if not waited.laggards or commands.passed() >= until:
             return waited
         commands.pause(BETWEEN)
@@ -63,6 +65,7 @@ def _compared(answer: pb.ListReplicasResponse, version: int) -> Waited:
     living = [each for each in answer.replicas if each.alive]
     behind = [
         f"{clean(each.instance_id)} shows version {each.rollout_version} (last seen {timestamp(utc(each.seen_at))} UTC)"
+        # A dead replica serves no user, and would never show the version.
         for each in living
         if each.rollout_version < version
     ]

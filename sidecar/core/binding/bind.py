@@ -109,6 +109,7 @@ def surface_of(
     rules: BindingRules,
 ) -> Surface:
     """Return the surface of a cohort; used for a bind, and for a surface token from another process."""
+    # From the cohort, and not from the flags of now: another process must rebuild the same prompt from a token.
     flags_on = frozenset(cohort.active_feature_flags)
     prefix = filled(prefix_of(orchestrator.blocks, flags_on), rules.fan_out_cap)
     return Surface(
@@ -154,6 +155,7 @@ def active_flags(catalogue: Catalogue, orchestrator: Card, flags: Flags) -> tupl
     mentioned: dict[str, Vertical] = {}
     for card in _reached(catalogue, orchestrator):
         for name in card.flags:
+            # The first card that mentions a flag determines the backend: the orchestrator before its sub-agents.
             mentioned.setdefault(name, card.definition.vertical)
     return tuple(sorted(name for name, vertical in mentioned.items() if _on_for_all(flags, name, vertical)))
 

@@ -71,6 +71,7 @@ def recorded_effects(children: Iterable[StoredChild]) -> Mapping[ChildId, Record
     for child in children:
         child_id = child.opened.child_id
         parents[child_id] = child.opened.parent_child_id
+        # A parent comes before its delegates (order of opening), so `parents` has the whole path upwards.
         own = _own(child)
         above: ChildId | None = child_id if own.sent else None
         # Effects count for all delegating children too: another attempt of one of them would delegate again, with a new
@@ -86,6 +87,7 @@ def _own(child: StoredChild) -> RecordedEffects:
     for event in child.events:
         if event.name == EFFECT_SENT:
             sent += 1
+            # Without a key, no result can be matched with the effect, and it counts as unknown.
             waiting.add(str(event.details().get("key", event.event_id)))
         elif event.name == EFFECT_SETTLED:
             # By key and not by number: results may be recorded in another order than the effects were sent.

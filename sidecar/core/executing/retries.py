@@ -69,6 +69,7 @@ class RetryBudget:
         # The floor lets a quiet system retry at all: a share of few calls is less than one retry.
         if len(self._retries) >= self._rules.floor + self._rules.share * len(self._calls):
             return False
+        # Counted when it is granted, so that concurrent calls cannot spend the same retry.
         self._retries.append(now)
         return True
 
@@ -113,6 +114,7 @@ class Breaker(Struct):
 
     def succeeded(self) -> None:
         """Record that the target answered, even if the answer was an error of the sub-agent."""
+        # Also from half open: the probe has reached the target. One answer ends a row of failures.
         self.state, self._failures = BreakerState.CLOSED, 0
 
     def failed(self, now: float) -> None:

@@ -17,8 +17,9 @@ from sidecar.core.executing.idempotency import comparable
 from sidecar.core.identifiers import Principal, ToolId
 
 MADE_HERE: Final = b"\0sidecar.subagents/tool-question\n"
+"""Beginning of the states of such questions. The state of a sub-agent's own question must not begin with it."""
 LARGEST_SERVICE_STATE: Final = LARGEST_STATE // 2
-"""Bytes of a connector's own state."""
+"""Bytes of a connector's own state. The other half is room for its encoding (base64) and the interrupted call."""
 
 
 class ServiceAnswer(msgspec.Struct, frozen=True):
@@ -73,7 +74,7 @@ class ToolAnswer(msgspec.Struct):
     tool_id: ToolId
     arguments: str
     answer: ServiceAnswer
-    taken_in: int = 0
+    taken_in: int = 0  # attempts are numbered from 1
 
     def take(self, tool_id: ToolId, arguments_json: str, attempt: int) -> ServiceAnswer | None:
         """Return the answer for a call; None if it is for another call, or was used in this attempt."""
@@ -134,6 +135,7 @@ def split(continuation: Continuation) -> tuple[Continuation, ToolAnswer | None]:
     """Return the continuation without the answer of a tool call, and that answer, if there is one."""
     if not is_made_here(continuation.state):
         return continuation, None
+    # The sub-agent continues without a state: it starts its work again, and repeats the interrupted call.
     given, plain = continuation.answering, msgspec.structs.replace(continuation, state=b"")
     try:
         kept = from_json(continuation.state[len(MADE_HERE) :], _InterruptedCall)

@@ -36,6 +36,7 @@ def sharing_flag(slots: Mapping[Slot, SlotRollout], facts: DefinitionFacts) -> t
 
     After a major change, the new definition and the one before can have the same flag.
     """
+    # Over all slots: an entry that moves to another slot keeps its id, and with it its flag.
     everything = (each for slot in sorted(slots) for each in slots[slot].definitions.values())
     return tuple(
         each for each in everything if each.killable and each.flag == facts.flag and each.digest != facts.digest
@@ -84,6 +85,7 @@ def in_their_place(slots: Mapping[Slot, SlotRollout], stopped: Iterable[Stopped]
 def revised_by(rollout: SlotRollout, definition_id: DefinitionId, shape: str) -> DefinitionFacts | None:
     """Return the definition that a content with this id and shape revises; None: the content is a new definition."""
     known = [each for each in rollout.of_id(definition_id) if each.shape == shape]
+    # The last is the newest: dictionaries keep the order of insertion (see `with_facts`).
     return known[-1] if known else None
 
 

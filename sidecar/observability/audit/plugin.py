@@ -1,4 +1,4 @@
-"""What the audit sinks `log` and `otlp` register."""
+"""The built-in plugins `log` and `otlp`: their descriptors and their hook."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -38,6 +38,7 @@ OTLP_SINK: Final = AuditSinkSpec(
         },
         "additionalProperties": False,
     },
+    # Used only by tools that create plugins without a running sidecar; `cleaned_by` replaces it for the others.
     factory=lambda settings: _sending(settings, Redactor()),
 )
 

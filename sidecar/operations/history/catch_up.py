@@ -51,6 +51,8 @@ class HistoryCatchUp:
             try:
                 await self.look()
             except SubagentsError:  # the store or the memory has reported it already
+                # Settled also by a failure: reads of conversations wait for the first pass, but not for a store that is
+                # away.
                 self._first.settle(None)
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, LONGEST_WAIT)
@@ -61,6 +63,7 @@ class HistoryCatchUp:
             # Replaced before the pass: a turn that is missed during the pass settles the new result and causes another
             # one.
             self._captures.missed = FirstResult()
+            # The pass would take turns that are still in the queue for missing ones.
             await self._captures.idle()
 
     async def looked(self) -> None:
@@ -77,6 +80,7 @@ class HistoryCatchUp:
             # One read for each episode, however many of its turns are checked.
             if episode not in kept:
                 contents = await self._memory.read(episode, self._rules.episode_turns)
+                # An older turn of a long episode is not among them. It is stored once more, which changes nothing.
                 kept[episode] = {turn.turn_id: True for turn in contents.turns}
             if row.turn_id in kept[episode]:
                 continue

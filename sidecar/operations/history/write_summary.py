@@ -35,10 +35,12 @@ class WriteSummary:
         refuse_component_data("text", new.text)
         await self._history.up_to_date(episode)
         contents = await self._history.memory.read(episode, rules.episode_turns)
+        # Before the checks: after the first write, the repeated request would be refused as outdated.
         if is_repeated(contents.summary, new):
             return new.expected_revision + 1, await self._history.memory.size(episode)
         check_summary(contents, new, rules.compaction)
         summary = Summary(new.expected_revision + 1, new.text, new.up_to_turn_id, self._clock.now())
+        # The memory compares the revision again: another writer may have been first since the read.
         size = await self._history.memory.write_summary(episode, summary)
         self._facts.sized(episode, size)
         return summary.revision, size

@@ -60,7 +60,9 @@ class Checkpointing:
         self._clock = clock
         self._recorder = recorder
         self._signed: dict[RootKey, RootState] = {}
+        """The newest signed state of each root."""
         self._since: date | None = None
+        """See `CheckpointHead.since`."""
         self._failing_since: float | None = None
         self._looking_since: float | None = None
         self._begun = False
@@ -114,7 +116,7 @@ class Checkpointing:
         # Only after the append: a round that failed must sign the same roots again, including those of other instances.
         self._begun, self._failing_since = True, None
         self.written += len(statements)
-        if self._signed_audit.number < head.number:
+        if self._signed_audit.number < head.number:  # never back: an older head is a contradiction, not the new state
             self._signed_audit = head
         self._signed.update((RootKey(state.instance, state.day), state) for state in moved)
 

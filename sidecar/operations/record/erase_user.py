@@ -142,7 +142,9 @@ class EraseUser:
                 async for facts in self._erase_texts(found):
                     report = replace(report, facts=report.facts + facts)
                     yield report
-            except RecordConflict:  # another sidecar has erased some of these texts: read the remaining ones again
+            # Another sidecar has erased some of these texts: read the remaining ones again. The pages before this one
+            # are erased, and counted in `report`.
+            except RecordConflict:
                 erased = replace(erased, looked_at=looked_at, facts=report.facts)
                 continue
             # Lists hold the user's id. They are derived again before `compact`, so that the rewritten files contain no
@@ -178,8 +180,10 @@ class EraseUser:
 
     async def _erase_texts(self, found: "_UserTurns") -> AsyncGenerator[int, None]:
         """Erase the texts of turns, some at a time; yield the number of facts."""
+        # By day, because a marker is about the facts of one day.
         for day, of_day in groupby(sorted(found.ended), key=lambda each: each[0]):
             for turns in _pages([turn_id for _, turn_id in of_day]):
+                # Read again: the search keeps only ids, because the turns of a user may not fit into memory.
                 facts = {turn_id: (await self._archive.facts(turn_id)).facts for turn_id in turns}
                 marker_id, now = self._ids.new("erasure"), self._clock.now()
                 erasure = erasure_of(day, facts, marker_id, now, self._signer)

@@ -54,6 +54,7 @@ class NotifyingStore(DelegatedReads):
         super().__init__(store)
         self._store = store
         self._hints = hints
+        # Copied and not delegated: they never change, and `draft` is called for each fact.
         self.waits, self.shared, self.draft = store.waits, store.shared, store.draft
 
     async def append(self, drafts: Sequence[Draft]) -> None:

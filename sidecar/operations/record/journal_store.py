@@ -118,7 +118,7 @@ class JournalStore(ReadsOfJournal):
             raise StoreUnavailable(f"{self._waiting} records wait to be written already", retry_after=AGAIN)
         group = _Group(tuple(drafts))
         if not self._journal.waits:
-            await self._write_batch([group])
+            await self._write_batch([group])  # never suspends, so no other append can come in between
         else:
             self._queue.append(group)
             self._waiting += len(group.drafts)
@@ -137,7 +137,7 @@ class JournalStore(ReadsOfJournal):
             while self._queue:
                 await self._write_batch(self._next_batch())
         finally:
-            self._writing = False
+            self._writing = False  # the next append starts another writer
             _settle(list(self._queue), StoreUnavailable("the sidecar stops", retry_after=AGAIN))
             self._queue.clear()
             self._waiting = 0
@@ -160,7 +160,7 @@ class JournalStore(ReadsOfJournal):
             _settle(batch, StoreUnavailable("the sidecar stops", retry_after=AGAIN))
             self._turns.clear()  # cached states may contain facts that were not committed
             raise
-        _settle(batch, None)
+        _settle(batch, None)  # groups without drafts, which only wait for the earlier ones
         while len(self._turns) > MOST_TURNS:
             self._turns.popitem(last=False)
 
@@ -187,7 +187,7 @@ class JournalStore(ReadsOfJournal):
                 if unknown is not None:
                     raise StoreUnavailable(f"the result of a commit is unknown: {why}", retry_after=AGAIN) from None
                 unknown = why
-            except StoreUnavailable:
+            except StoreUnavailable:  # nothing was stored, and no group is to blame
                 raise
             except Exception as defect:  # noqa: BLE001  a defect of the database's adapter, or of one group
                 await self._each_alone([group for groups in by_turn.values() for group in groups], defect)
@@ -254,7 +254,7 @@ class JournalStore(ReadsOfJournal):
                 taken = turn.take(group.drafts)
             except Exception as defect:  # noqa: BLE001  a defect of one group must not affect other callers
                 self._refuse_defect(group, defect)
-                del self._turns[state.turn_id]
+                del self._turns[state.turn_id]  # its state includes the groups before this one
                 return None
             if isinstance(taken, str):
                 plan.groups.append((group, RecordConflict(taken, metadata={"turn_id": state.turn_id})))
@@ -284,7 +284,7 @@ class JournalStore(ReadsOfJournal):
             for append in appends:
                 facts += len(append.facts) if kept[append.turn_id] else 0
             self._lists.appended(facts)
-        for plan in plans:
+        for plan in plans:  # those whose version differs are decided again by `_decide_and_keep`
             turn = self._turns.get(plan.turn_id)
             if not kept.get(plan.turn_id, True):
                 self._turns.pop(plan.turn_id, None)

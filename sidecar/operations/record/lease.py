@@ -55,6 +55,7 @@ class Lease:
             return
         # The lease had expired: other sidecars may have taken over dispatches in the meantime. `term` changes, so that
         # holders of dispatches check their ownership again.
+        # By this clock, a renewal that was in time but answered late counts as a lapse, too, which is the safe side.
         if not self.held():
             self._lapses += 1
         self._confirmed = began

@@ -78,8 +78,9 @@ class Projector:
         self._timing = timing
         self._woken = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
-        self._unreadable: set[TurnId] = set()
+        self._unreadable: set[TurnId] = set()  # already reported
         self._open: OrderedDict[TurnId, TurnLineBuilder] = OrderedDict()
+        """The lines of open turns, as of the stored watermarks."""
         self.lag = 0
         self.projected = 0
 
@@ -161,10 +162,7 @@ class Projector:
             return changes.behind > 0
 
     async def _take_alterations(self, marks: Watermarks, changes: Changes) -> None:
-        """Remove the turns that retention removed, and derive those again whose texts were erased.
-
-        The new number of alterations is stored last, so a process that ends before that starts again.
-        """
+        """Remove the turns that retention removed, and derive those again whose texts were erased."""
         # The order matters. Removed days first, then erased turns, and the new number of alterations last: after a
         # crash in between the next start repeats everything, because the number is still the old one.
         self._open.clear()  # the cached lines may contain erased texts
@@ -174,6 +172,8 @@ class Projector:
         erased = await self.journal.erased_turns()
         for at in range(0, len(erased), TURNS_READ_AGAIN):
             turn_ids = erased[at : at + TURNS_READ_AGAIN]
+            # With all facts, also those after the watermarks. A later pass that reaches only some of these does not
+            # replace the newer line.
             found = [ChangedTurn(turn_id, 1, (await self.journal.facts(turn_id)).facts) for turn_id in turn_ids]
             readings = await self.readings_of([turn for turn in found if turn.facts])
             await self.projection.apply([each.line() for each in readings], marks, gone=turn_ids)

@@ -98,5 +98,7 @@ class Retention:
                 self.turns += await self._archive.remove(markers)
             # Frames need no marker: no link covers them, so their absence is no finding.
             self.attempts += await self._archive.remove_frames(now - self._rules.frames)
+        # A conflict: after the roots were read, a fact was appended to one of the days, or another sidecar removed a
+        # day. Nothing was removed here, and the next round reads the roots again.
         except (StoreUnavailable, CheckpointStoreUnavailable, RecordConflict) as problem:
             self._recorder.anomaly(RETENTION_FAILED, str(problem))

@@ -191,9 +191,11 @@ def _outcome(outcome: CallOutcome, room: _Room) -> CallOutcome:
     question = outcome.question
     if question is not None and not room.text_fits(len(msgspec.json.encode(question))):
         outcome = msgspec.structs.replace(outcome, question=None)
-    # Whole or not at all: a narration that is cut in the middle could be read as complete.
+    # Whole or not at all: a narration that is cut in the middle could be read as complete. An empty answer needs no
+    # more room than its row.
     if outcome.answer == Answer() or room.text_fits(len(msgspec.json.encode(outcome.answer))):
         return outcome
+    # Kept in any case, because it is short and tells that the answer was given without some data.
     return msgspec.structs.replace(outcome, answer=Answer(data_unavailable=outcome.answer.data_unavailable))
 
 

@@ -60,6 +60,7 @@ class AuditVerification:
                         walk.continue_after(removed)
                 for finding in walk.take(row):
                     yield finding
+        # Rows may have been added since the first head. The last of them is compared with a head that is read after it.
         again, removed = await self._audit.audit_head(), self._removed(await self._audit.audit_markers())
         if removed.number > walk.number:  # retention has removed all rows that existed at the begin
             walk.continue_after(removed)

@@ -26,6 +26,7 @@ def basis_points(percent: str) -> int:
             f"{percent[:20]!r} is not a percentage from 0 to 100 with at most two decimals, e.g. 5 or 0.25"
         )
     whole, _, decimals = match[1].partition(".")
+    # Integers only: a float such as 0.29 * 100 would be one basis point less.
     return int(whole) * POINTS + int(decimals.ljust(PLACES, "0"))
 
 
@@ -63,6 +64,7 @@ def timestamp_of(text: str) -> datetime:
 def duration_of(text: str) -> timedelta:
     """Return a duration of at most 31 days. Raises `ValueError`."""
     match = LENGTH.match(text.strip())
+    # The pattern permits five digits, so the product cannot overflow a `timedelta`.
     if match is None or (length := timedelta(seconds=int(match[1]) * UNITS[match[2]])) > LONGEST:
         raise ValueError(f"{text[:20]!r} is not a duration of up to 31 days; write e.g. 90s, 15m, 4h or 2d")
     return length

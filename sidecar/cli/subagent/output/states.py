@@ -40,10 +40,13 @@ def effect(state: int, ramp: int | None = None, *, active: bool = False, killed:
 
 def definition_effect(each: pb.DefinitionStatus, slot: Iterable[pb.DefinitionStatus] = ()) -> str:
     """Return the effect of a definition's state. `slot`: its slot's definitions, to find the active one's target."""
+    # First: a decommissioned definition keeps the state `rollback`, which would hide the removal.
     if each.HasField("decommission"):
         return "decommissioned" if each.decommission.HasField("finished_at") else "decommissioning"
+    # Before the state: a paused definition is still promoted and active in the record.
     if is_paused(each):
         return f"paused at {percent(each.ramp_basis_points)}"
+    # The target serves the users outside the ramp, so "promoted" alone would hide that it is in use.
     if each.state == pb.LIFECYCLE_STATE_PROMOTE and any(
         one.active and one.target_digest == each.digest for one in slot
     ):

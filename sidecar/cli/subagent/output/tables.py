@@ -45,6 +45,7 @@ def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list
     """
     if not answer.slots:
         return [[Part("no rollout is recorded, because the loaded configuration has no sub-agent")]]
+    # For the age of the flags' values, which belongs to the backend.
     backends = {each.name: each for each in answer.backends}
     # Several definitions of a slot may have the same id (after a major change); only those are shown with a digest.
     rows = [
@@ -72,6 +73,7 @@ def _narrowed(rows: list[list[Part]], room: int | None) -> list[TextLine]:
     if room is not None and _width(lines) > room:
         shown = [index for index in shown if any(row[index].text not in NOTHING for row in rows)]
         lines = _columns_of(rows, shown)
+    # Measured again after each reduction, so that a table loses no more than it must.
     if room is not None and _width(lines) > room:
         lines = _columns_of(rows, [index for index in shown if HEADER[index] != GATES])
     return lines
@@ -201,6 +203,7 @@ def _row(slot: pb.SlotStatus, each: pb.DefinitionStatus, several: bool, backends
 def flags_word(each: pb.DefinitionStatus, backend: Any = None) -> str:
     """Return the values of a definition's flags in a few words, with their age if the backend is given."""
     fixed = {pb.FLAG_PAIR_NONE: "none", pb.FLAG_PAIR_NAMED: "not created", pb.FLAG_PAIR_RETIRED: "retired"}
+    # In these cases the values say nothing about who is served, even if the backend has flags of these names.
     if each.flag_pair in fixed:
         return fixed[each.flag_pair]
     values = [enum_word(pb.FlagValue, flag.value) for flag in each.flags]
@@ -247,6 +250,7 @@ def _definition(each: pb.DefinitionStatus, slot: Sequence[pb.DefinitionStatus]) 
         yield [Part(f"  first active {timestamp(utc(each.activated_at))} UTC")]
     if each.target_recorded:
         names = {one.digest: one.definition_id for one in slot}
+        # The target may have left the slot; its digest is then all that is known of it.
         target = names.get(each.target_digest, each.target_digest)
         yield [Part(f"  after a rollback {clean(target)} serves" if target else "  a rollback leaves the slot empty")]
     if each.last_gate_answers:
