@@ -18,6 +18,7 @@ PROBLEMS_AT_MOST: Final = 3
 ALLOWED_AT_MOST: Final = 200
 """The most characters of allowed values in one problem."""
 LINE_AT_MOST: Final = 480
+"""Characters of all problems together; the line becomes the hint of an outcome, which is recorded."""
 
 _LIMITS: Final = {
     "minimum": "must be at least {}",
@@ -134,6 +135,7 @@ def _path(steps: Sequence[str | int], known: frozenset[str]) -> str:
 
 def _allowed_names(schema_path: Sequence[str | int], schema: Any) -> str:
     here = schema
+    # The last step is the violated keyword itself; the object around it has the names.
     for step in schema_path[:-1]:
         if isinstance(here, dict):
             here = here.get(step)

@@ -1,4 +1,4 @@
-"""How long calls wait to be served, and which are refused because a queue stands.
+"""How long calls wait to be served, and which are refused because of a standing queue.
 
 Under a load that cannot be carried, calls wait until their deadlines: those that are served have no time left, and
 those behind them wait in vain. If turns that are not bound yet are refused at once, bound turns are completed in time.
@@ -43,6 +43,7 @@ class WaitingCalls:
     def __init__(self, longest: float) -> None:
         self._longest, self._late = longest, longest * LATE
         self._late_calls: dict[str, _LateCalls] = {}  # by method, because each has a queue of its own
+        # Until then no new turn is bound: calls of bound turns are late, and they go first.
         self._closed_until = 0.0
 
     def refuses(self, method: str, waited: float | None, now: float, *, begins_work: bool) -> bool:

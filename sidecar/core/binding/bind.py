@@ -154,6 +154,7 @@ def active_flags(catalogue: Catalogue, orchestrator: Card, flags: Flags) -> tupl
     mentioned: dict[str, Vertical] = {}
     for card in _reached(catalogue, orchestrator):
         for name in card.flags:
+            # The first card that mentions a flag determines the backend: the orchestrator before its sub-agents.
             mentioned.setdefault(name, card.definition.vertical)
     return tuple(sorted(name for name, vertical in mentioned.items() if _on_for_all(flags, name, vertical)))
 

@@ -44,12 +44,14 @@ def evaluate_slots(
     if rollout is None:
         listed = catalogue.slots.get(slot)
         verdict = CandidateVerdict.STATE if listed else CandidateVerdict.NOT_LISTED
+        # A slot that no entry fills has a row as well: the routing decision explains every listed slot.
         return SlotCandidates(slot, None, tuple(Candidate(slot, each, verdict) for each in listed or (None,)))
     return _by_rollout(rollout, catalogue, flags, view.killed, asker)
 
 
 def excluded_candidates(slot: Slot, catalogue: Catalogue) -> SlotCandidates:
     """Return the verdict on a slot beyond the number of sub-agents that a turn may offer."""
+    # No rollout is read: the slot is beyond the limit whatever would serve it.
     names = catalogue.slots.get(slot) or (None,)
     return SlotCandidates(slot, None, tuple(Candidate(slot, name, CandidateVerdict.NOT_LISTED) for name in names))
 

@@ -147,6 +147,7 @@ def verify_token(token: str, keys: SigningKeys) -> SurfaceClaims:
     try:
         return from_json(body, SurfaceClaims)
     except DecodeError:
+        # The signature is genuine, so only a sidecar with other claims can have made the token.
         raise SurfaceTokenInvalid("the surface token is of another version; bind the turn again") from None
 
 

@@ -125,6 +125,7 @@ class EventLog:
 
         Earlier events happened at another sidecar; a listener that asks for them gets a gap.
         """
+        # The numbers continue, so that a listener of the former owner cannot take a new event for one that it has seen.
         self.newest = sequence
 
     def add(self, at: datetime, what: CallStateChanged | StatusUpdate) -> None:

@@ -17,18 +17,23 @@ SELECTORS: Final = r"\ufe00-\ufe0f"
 RARE_SELECTORS: Final = r"\U000e0100-\U000e01ef"
 IDEOGRAPHS: Final = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 FLAG: Final = "\U0001f3f4"
+"""The black flag, with which a flag that is written with tags begins."""
 NATIONS: Final = "|".join(
     "".join(chr(0xE0000 + ord(letter)) for letter in nation) for nation in ("gbeng", "gbsct", "gbwls")
 )
 """The flags of England, Scotland and Wales, the only ones in use that are written with tags."""
 
 _FLAGS: Final = re.compile(rf"({FLAG}(?:{NATIONS})\U000e007f)")
+# Bounded repetitions: of a longer sequence, `_REMOVED` removes the escape character, which makes the rest plain text.
 _ESCAPES: Final = re.compile(r"\x1b\[[0-?]{0,32}[ -/]{0,8}[@-~]")
 _REMOVED: Final = re.compile(rf"[{REMOVED}]+")
+# These selectors belong after an ideograph. After any other character they are invisible and could carry a message.
 _RARE: Final = re.compile(rf"[{RARE_SELECTORS}](?<![{IDEOGRAPHS}].)[{RARE_SELECTORS}]*", re.DOTALL)
+# The look-behind comes after the first character: a pattern that began with it would be tried at every position.
 _BETWEEN_ASCII: Final = re.compile(
     rf"[{JOINERS}{SELECTORS}](?<![^!-~].)[{JOINERS}{SELECTORS}]*(?![^!-~{JOINERS}{SELECTORS}])", re.DOTALL
 )
+# No script needs more than one selector and one joiner in a row; a longer row could carry a message.
 _REPEATED: Final = re.compile(rf"((?>[{SELECTORS}]?[{JOINERS}]?))[{JOINERS}{SELECTORS}]+")
 _TOKEN: Final = re.compile(
     r"<(?=[|\uff5c][^\s<>|\uff5c]{1,64}[|\uff5c]>|(?:start_of_turn|end_of_turn|bos|eos)>|</?SYS>>)|\[(?=/?INST\])"

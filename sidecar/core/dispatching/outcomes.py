@@ -152,6 +152,7 @@ _NO_ANSWER = "The assistant could not answer this time."
 
 MESSAGE_OF: Final[Mapping[CallFailure, str]] = MappingProxyType(
     {
+        # Reasons that a model should treat alike share a sentence; operators see the reason itself.
         CallFailure.ATTEMPT_TIMEOUT: "The assistant took too long and gave no answer.",
         CallFailure.JOIN_DEADLINE: "The assistant took too long and gave no answer.",
         CallFailure.RUNNER_IDLE: "The assistant took too long and gave no answer.",

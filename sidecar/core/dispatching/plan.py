@@ -83,12 +83,14 @@ def plan_dispatch(surface: Surface, calls: Sequence[ToolCall], first_step: int, 
     settled: dict[int, CallOutcome] = {}
     called, briefed, declared = [], [], 0
     for place, call in enumerate(calls):
+        # Refused calls count as well: the index is the place among all calls that the model emitted.
         checked = _check(surface, call, place, first_step + place)
         if not isinstance(checked, PlannedCall):
             # The outcomes are stored by place because calls that run fill the places between them later.
             settled[place] = checked
             continue
         fit.append(checked)
+        # Also those that the cap drops below: the routing decision judges what the model chose.
         called.append(checked.tool.slot)
         if checked.prior_context.strip():
             briefed.append(checked.tool.slot)
@@ -145,6 +147,7 @@ def _check(surface: Surface, call: ToolCall, place: int, step_idx: int) -> Plann
         tool=tool,
         place=place,
         step_idx=step_idx,
+        # Cut and not refused: the sub-agent also gets the whole arguments.
         request=(request if isinstance(request, str) else passed)[:REQUEST_LIMIT],
         arguments_json=passed,
         # `type` and not `isinstance`: a boolean is an `int` in Python, and a model may well send one.

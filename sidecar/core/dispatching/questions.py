@@ -148,9 +148,9 @@ def problem_of(asked: Asked) -> str:
     A runner in the same process may report any object: a value that is no text or no bytes is a problem, not an error.
     """
     try:
-        # Encoded first: a lone surrogate fails here, and not later in the record.
+        # Encoded first, so that a lone surrogate raises here, and not when the fact is written.
         about = asked.about_json.encode()
-        asked.text.encode()  # a lone surrogate raises here, and not when the fact is written
+        asked.text.encode()
         problems = {
             "the question has no kind": not isinstance(asked.kind, QuestionKind),
             f"the question must have 1 to {LONGEST_QUESTION} characters": not asked.text.strip()

@@ -83,6 +83,7 @@ def opened(receipt: str, keys: SigningKeys) -> ReceiptClaims | None:
         return None
     try:
         claims: ReceiptClaims = from_json(body, ReceiptClaims)
+    # Signed by another version, whose claims differ; the question must be asked again.
     except DecodeError:
         return None
     return claims

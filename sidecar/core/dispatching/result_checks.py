@@ -134,6 +134,7 @@ class ResultCollector:
         """Return the narration and whether it contains component data; cached until more text is added."""
         narration = "".join(self._parts)
         # Most answers are one paragraph of ASCII without special characters. These tests save the call for them.
+        # `<` and `[` begin the special tokens that `harmless` breaks.
         if not (narration.isascii() and narration.isprintable()) or "<" in narration or "[" in narration:
             narration = self._shown(narration)
         self._read = narration, holds_component_data(narration)
@@ -145,6 +146,7 @@ class ResultCollector:
 
     def _shown(self, text: str) -> str:
         """Return the text that the consumer-agent receives. The original text stays in the attempt's frames."""
+        # A value that is no text is not read here; the checks of the question refuse it.
         if self._definition.verbatim_text or type(text) is not str:
             return text
         shown = harmless(text)

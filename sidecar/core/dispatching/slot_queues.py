@@ -40,6 +40,7 @@ class SlotQueues:
         # same.
         self._running: dict[str, QueuedCall] = {}
         self.running: Mapping[str, QueuedCall] = self._running
+        # Delegated calls: they own data like running calls, and take no place under the cap.
         self._beside: dict[str, QueuedCall] = {}
 
     @property

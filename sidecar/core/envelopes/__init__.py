@@ -1,6 +1,6 @@
 """Releases the response of a data service to the sub-agent, or withholds it.
 
-`judging.judge` is the only way from the bytes of a response to a payload (TN-33).
+`release.check_envelope` is the only way from the bytes of a response to a payload (TN-33).
 """
 
 from sidecar.core.envelopes.forms import EnvelopeEncoding

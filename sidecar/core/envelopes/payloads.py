@@ -37,6 +37,7 @@ def payload_text(payload: msgspec.Raw, schema: PayloadSchema, max_depth: int) ->
         value = from_json_by_pairs(text, _members_once)
         # The text itself and not `value` written again: the sub-agent gets the bytes that were signed.
         return text if _is_plain(value, max_depth) and schema.accepts(value) else None
+    # Covers `_Ambiguous` and `DecodeError`, also for integers with more digits than Python converts.
     except ValueError:
         return None
 

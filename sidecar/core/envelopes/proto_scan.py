@@ -1,6 +1,6 @@
 """Reads the fields of a serialised `EnricherResponse` without protobuf, duplicates included.
 
-`scanning` does the same for JSON. A protobuf parser keeps the last of two equal fields, so a producer could state one
+`json_scan` does the same for JSON. A protobuf parser keeps the last of two equal fields, so a producer could state one
 principal for a parser that keeps the first and another for one that keeps the last. It would also decode the payload
 together with everything else. This module therefore reads the few necessary parts of the wire format itself. It skips
 unknown fields and `partial`.
@@ -32,9 +32,11 @@ STATUSES: Final = {1: "ok", 2: "partial", 3: "error"}
 META_CACHED, META_CACHEABLE, META_TTL, META_KEY = 1, 2, 3, 4
 """Field numbers of `CacheMeta`."""
 VARINT_BYTES: Final = 10
+"""The most bytes of a varint: 64 bits in groups of seven."""
 MORE_FOLLOWS: Final = 0x80
 """The bit of a varint's byte that announces another byte."""
 LARGEST_TAG: Final = (1 << 32) - 1
+"""The wire format limits tags to 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ def records_of(body: bytes) -> tuple[Record, ...] | None:
             # With the position of the whole record: the signature covers the message without it.
             records.append(Record(name, at, end, body[begin:end]))
         at = end
+    # As for the JSON form: `json_scan` also refuses a body whose payload has wrong syntax.
     payloads = (record.value for record in records if record.name == "payload")
     return tuple(records) if all(_is_json(value) for value in payloads) else None
 
@@ -97,6 +100,7 @@ def cache_meta_json(message: bytes) -> bytes | None:
             return None
         number, kind, begin, at = step
         number_of = _varint(message, begin) if kind == VARINT else None
+        # The last of repeated fields counts: the result is for traces only, so an ambiguity does no harm.
         if number in {META_CACHED, META_CACHEABLE} and number_of is not None:
             meta["cached" if number == META_CACHED else "cacheable"] = bool(number_of[0])
         elif number == META_TTL and number_of is not None:
@@ -121,6 +125,7 @@ def _field(body: bytes, at: int) -> tuple[int, int, int, int] | None:
     elif kind in FIXED:
         end = begin + FIXED[kind]
     else:
+        # Groups (3, 4) are obsolete; the other numbers are undefined.
         return None
     # A slice beyond the end does not fail: a truncated value would pass as a short one.
     return (number, kind, begin, end) if end <= len(body) else None

@@ -149,6 +149,7 @@ def _wrong_content(envelope: Envelope, expected: Expectation) -> WithholdReason 
     # After the version: another version may use other words for its status. Before the type: an error has no payload.
     if envelope.status == STATUS_ERROR:
         return WithholdReason.STATUS_ERROR
+    # A tuple: before Python 3.12, `in` raises for an enum and a value that is no member.
     if envelope.status not in tuple(EnvelopeStatus):
         return WithholdReason.MALFORMED
     if (envelope.domain_type, envelope.enricher_id) != (expected.domain_type, expected.enricher_id):
@@ -158,6 +159,7 @@ def _wrong_content(envelope: Envelope, expected: Expectation) -> WithholdReason 
 
 def _open(envelope: Envelope, expected: Expectation, limits: EnvelopeLimits) -> Judgement:
     """Parse the payload for the first time."""
+    # Only the payload can still be missing: `_wrong_content` has refused an unknown schema or status.
     if envelope.payload is None or expected.schema is None or envelope.status is None:
         return Withheld(WithholdReason.PAYLOAD_INVALID)
     # Only now: no parser reads a payload that may belong to another user or come from another service.

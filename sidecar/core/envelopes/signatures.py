@@ -1,7 +1,7 @@
 """Verifies that a data service with a shared key signed a response.
 
 `v1:<key id>:<hex>` is an HMAC-SHA256 in 64 lower-case hexadecimal digits. It covers the response's own bytes without
-the signature (`outside`: a JSON body has the empty string in its place, a message lacks the field). Nothing is parsed
+the signature (`fields`: a JSON body has the empty string in its place, a message lacks the field). Nothing is parsed
 and re-encoded before, so any altered byte is detected. Source: PC2-D-35, DESIGN section 6.
 """
 

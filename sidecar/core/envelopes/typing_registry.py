@@ -118,6 +118,7 @@ def _schema_of_tool(
         # Compiling takes milliseconds; most tools keep their schema when the configuration is reloaded.
         if text not in compiled:
             compiled[text] = _compile(text)
+    # All that canonical text, decoder and compiler raise for what an author may write, e.g. deep nesting.
     except (ValueError, TypeError, RecursionError, msgspec.EncodeError):
         return RegistryProblem(
             tool.id,
@@ -150,6 +151,7 @@ class TypingRegistries:
     """The typing registry of each card's tools. A turn uses the registry of its bound card, not of the newest one."""
 
     KEPT = 1024
+    """Far more cards than the open turns of a sidecar use. An entry that was dropped is compiled again."""
 
     def __init__(self) -> None:
         self._by_digest: dict[Digest, TypingRegistry] = {}
@@ -161,5 +163,6 @@ class TypingRegistries:
             known, _ = build_typing_registry(card.tools)
             self._by_digest[card.digest] = known
             if len(self._by_digest) > self.KEPT:
+                # Dictionaries keep the order of insertion: the first entry is the oldest.
                 del self._by_digest[next(iter(self._by_digest))]
         return known

@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 NUMBER: Final = "(0|[1-9][0-9]{0,8})"
+"""At most nine digits, because a service chooses them, and converting a long number costs time."""
 SEMVER: Final = re.compile(rf"{NUMBER}\.{NUMBER}\.{NUMBER}([-+][0-9A-Za-z.+-]{{1,64}})?\Z")
 
 

@@ -15,7 +15,8 @@ def event_link(previous: str, contents: tuple[object, ...]) -> str:
 
     Args:
         previous: the previous link.
-        contents: child id, sequence, name, time, actor, summary and details; `run_id` is in the row at the begin of the
-            chain.
+        contents: child id, sequence, name, time, actor, summary and details; `run_id` is in the row at the beginning of
+            the chain.
     """
+    # The prefixes differ, so that no row of a child can have the hash of an event.
     return sha256(b"event\x1f" + msgspec.json.encode((previous, *contents))).hexdigest()

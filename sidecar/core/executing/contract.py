@@ -62,7 +62,7 @@ class Outputs(msgspec.Struct, frozen=True, kw_only=True):
     report_path_pattern: str
 
 
-_encoded: Final = msgspec.json.Encoder().encode
+_encoded: Final = msgspec.json.Encoder().encode  # kept: making an encoder costs more than a small encoding
 DEFAULT_OUTPUTS: Final = Outputs(report_format="markdown", report_path_pattern=".orchestrix/step-<idx>-result.md")
 
 
@@ -97,6 +97,8 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
         parent_child_id: the delegating child; None if the orchestrator calls the child.
         ancestors: from the orchestrator's call down to the parent child; empty if the orchestrator calls the child.
     """
+
+    # The order of the fields is the order of the JSON, which `ContractTemplate` cuts: `parent` comes first.
 
     parent: Parent
     step: WorkflowStep
@@ -194,7 +196,8 @@ class ContractTemplate(msgspec.Struct, frozen=True):
             definition_commit=common.definition_commit,
             ownership=common.ownership,
         )
-        # Only the variable parts are serialised; the rest is text of the template.
+        # Only the variable parts are serialised; the rest is text of the template. The result must equal `to_json`,
+        # because a sidecar that takes the dispatch over reads the stored text.
         head, middle, end = self.texts
         parent, description = _encoded(contract.parent).decode(), _encoded(request).decode()
         return StoredContract(contract, f'{{"parent":{parent}{head}{description}{middle}{time_left_ms}{end}')

@@ -66,6 +66,7 @@ class RemainingBudget(msgspec.Struct, frozen=True, kw_only=True):
     def is_used_up(self) -> bool:
         """Whether nothing is left to share."""
         amounts = (self.time_ms, self.wall_clock_ms, self.tool_calls, self.tokens)
+        # None is no limit; 0 or less is a limit that is used up.
         return self.delegations >= MOST_DELEGATIONS or any(each is not None and each <= 0 for each in amounts)
 
 
@@ -87,6 +88,7 @@ def delegation_refusal(contract: Contract) -> DelegationRefusal | None:
 def is_cycle(contract: Contract, tool: SurfaceTool) -> bool:
     """Return whether `tool` is the child itself or waits for it: by slot, or by its definition under another slot."""
     above = [(each.sub_agent_id, each.definition_id) for each in contract.ancestors]
+    # All of them wait for their delegate: a call of one of them could only end when it ended itself.
     waiting = [(contract.sub_agent_id, contract.definition_id), *above]
     # Both are compared, because one definition may serve two slots.
     return any(tool.slot == slot or tool.card.definition.id == definition_id for slot, definition_id in waiting)
@@ -135,6 +137,7 @@ def narrowed_permissions(
         parent=Parent(
             run_id=contract.parent.run_id,
             step_idx=step_idx,
+            # The task of the delegate is a part of what the delegating child was asked, not of the whole turn.
             task_prompt=contract.step.description,
             goal_summary=contract.parent.goal_summary,
         ),
@@ -184,6 +187,7 @@ def _budgets(parent: Budgets, limits: Limits, left: RemainingBudget) -> Budgets:
         tool_calls=_least(limits.tool_calls, parent.tool_calls, left.tool_calls),
         tokens=_least(limits.tokens, parent.tokens, left.tokens),
         idle_timeout_ms=idle,
+        # Without a limit of the card: the delegate must end before the attempt that waits for it.
         time_left_ms=_least(parent.time_left_ms, left.time_ms),
     )
 

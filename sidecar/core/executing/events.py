@@ -89,6 +89,7 @@ class ChildEvent(msgspec.Struct, frozen=True):
 
     def relinked(self, previous_link: str) -> str:
         """Return the link that this event must have if it follows `previous_link`."""
+        # The order is part of the hash: another order would invalidate every recorded link.
         contents = (self.child_id, self.sequence, self.name, self.time, self.actor, self.summary, self.details_json)
         return event_link(previous_link, contents)
 

@@ -71,6 +71,7 @@ def recorded_effects(children: Iterable[StoredChild]) -> Mapping[ChildId, Record
     for child in children:
         child_id = child.opened.child_id
         parents[child_id] = child.opened.parent_child_id
+        # A parent comes before its delegates (order of opening), so `parents` has the whole path upwards.
         own = _own(child)
         above: ChildId | None = child_id if own.sent else None
         # Effects count for all delegating children too: another attempt of one of them would delegate again, with a new

@@ -11,6 +11,7 @@ from urllib.parse import quote
 LONGEST_PART: Final = 200
 """UTF-8 bytes; file systems allow 255, and a temporary name is a little longer."""
 MOST_PARTS: Final = 8
+"""Limits the folders that one contract can create."""
 INDEX: Final = "<idx>"
 RESERVED: Final = frozenset(
     {"CON", "PRN", "AUX", "NUL", *(f"{port}{number}" for port in ("COM", "LPT") for number in range(10))}
@@ -58,6 +59,7 @@ def _problem_of(part: str) -> str:
         return "is empty, '.' or '..'"
     if not part.isprintable() or FORBIDDEN.intersection(part):
         return "holds a character that is not allowed in names"
+    # Windows removes a trailing space or dot, so two such names could be one file.
     if part[-1] in ". " or part[0] == " ":
         return "begins or ends with a space, or ends with a dot"
     if len(part.encode()) > LONGEST_PART:

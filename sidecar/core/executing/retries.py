@@ -113,6 +113,7 @@ class Breaker(Struct):
 
     def succeeded(self) -> None:
         """Record that the target answered, even if the answer was an error of the sub-agent."""
+        # Also from half open: the probe has reached the target. One answer ends a row of failures.
         self.state, self._failures = BreakerState.CLOSED, 0
 
     def failed(self, now: float) -> None:

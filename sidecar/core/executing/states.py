@@ -25,6 +25,7 @@ class ExecutionState(StrEnum):
 
 MOVES: Final[Mapping[ExecutionState, frozenset[ExecutionState]]] = MappingProxyType(
     {
+        # To `failed` without `running`: a call that was not started, e.g. because no time was left.
         ExecutionState.CREATED: frozenset({ExecutionState.RUNNING, ExecutionState.FAILED}),
         ExecutionState.RUNNING: frozenset({ExecutionState.WAITING_FOR_MERGE, ExecutionState.FAILED}),
         ExecutionState.WAITING_FOR_MERGE: frozenset({ExecutionState.COMPLETED, ExecutionState.FAILED}),
@@ -33,7 +34,7 @@ MOVES: Final[Mapping[ExecutionState, frozenset[ExecutionState]]] = MappingProxyT
         ExecutionState.CLOSED: frozenset(),
     }
 )
-"""Failure is possible from every state before the end. Source: SX-18, TN-97."""
+"""Failure is possible from every state before `completed`. Source: SX-18, TN-97."""
 
 
 def moved(source: ExecutionState, target: ExecutionState) -> ExecutionState:

@@ -50,6 +50,7 @@ class StoredDispatch(msgspec.Struct, frozen=True):
 
     def is_over(self, place: int) -> bool:
         """Return whether a call has its outcome, or was cancelled."""
+        # Outcomes have the index over the turn, `place` is the index in this dispatch.
         step = self.opened.first_step + place
         return place in self.cancelled or any(each.emission_index == step for each in self.outcomes)
 

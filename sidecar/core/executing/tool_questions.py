@@ -17,8 +17,9 @@ from sidecar.core.executing.idempotency import comparable
 from sidecar.core.identifiers import Principal, ToolId
 
 MADE_HERE: Final = b"\0sidecar.subagents/tool-question\n"
+"""Beginning of the states of such questions. The state of a sub-agent's own question must not begin with it."""
 LARGEST_SERVICE_STATE: Final = LARGEST_STATE // 2
-"""Bytes of a connector's own state."""
+"""Bytes of a connector's own state. The other half is room for its encoding (base64) and the interrupted call."""
 
 
 class ServiceAnswer(msgspec.Struct, frozen=True):

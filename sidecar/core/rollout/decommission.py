@@ -105,7 +105,8 @@ def complete_step(rollout: SlotRollout, digest: Digest, taking: StepCompletion, 
         definition_version=by.definition_version,
         code=taking.code,
     )
-    # A repeated step replaces its record: step 3 is repeated when deprecated code is deleted.
+    # A repeated step replaces its record: step 3 is repeated when deprecated code is deleted. Sorted, because steps
+    # after it may be complete already.
     others = (each for each in record.steps if each.step is not taking.step)
     steps = tuple(sorted((*others, step), key=lambda each: each.step.number))
     said = "; ".join(filter(None, (taking.step.label, taking.code, taking.confirmed and f"word: {taking.confirmed}")))
@@ -135,6 +136,8 @@ def decide(rollout: SlotRollout, digest: Digest, matter: Subject, choice: Choice
 def undo(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
     """Undo a decommission; the definition stays in `rollback`. Source: PF1-D-44, TN-91.
 
+    An undo states that the definition is complete again, so it is refused once code or prompt blocks are deleted.
+
     Raises:
         TransitionRefused: not begun, or code or prompt blocks are already deleted.
     """
@@ -152,7 +155,8 @@ def window_passed(
 ) -> RolloutEvent:
     """Return the event that the window of a decommission has passed. Its `request_id` identifies the decommission.
 
-    No operator can use that id: ids of requests contain no space.
+    The end of the window is a part of the id, because a decommission that was undone can begin again. No operator can
+    use that id: ids of requests contain no space.
     """
     by = Actor(
         actor=WATCH,

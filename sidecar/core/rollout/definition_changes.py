@@ -31,9 +31,10 @@ def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: Actor, *, at_o
         slot: the slot of the card.
         card: as loaded.
         by: actor and time.
-        at_once: a definition without a flag immediately serves every user, if no definition of the slot was ever
-            promoted. The settings allow it, and no other entry of the configuration fills the slot.
+        at_once: the settings allow that a definition without a flag immediately serves every user, and no other entry
+            of the configuration fills the slot. It has an effect if no definition of the slot has ever left `dev`.
     """
+    # The first salt is the id of the slot; `past_rollout`, which has only the audit, assumes the same.
     before = rollout or SlotRollout(slot=slot, salt=slot)
     known = revised_by(before, card.definition.id, card.shape)
     # Loading the same configuration again is no event: every sidecar loads it at each start.
@@ -96,6 +97,7 @@ def major_changes(catalogue: Catalogue, view: RolloutView) -> tuple[MajorChange,
 
 def _serving_of(card: Card, view: RolloutView) -> Digest | None:
     """Return the digest of the active definition of the card's slot, if it has the card's id."""
+    # The slot is recorded: the caller has found facts of the card in it.
     rollout = view.slots[card.definition.slot]
     active = None if rollout.active is None else rollout.definitions.get(rollout.active)
     return active.digest if active is not None and active.definition_id == card.definition.id else None
@@ -163,7 +165,9 @@ def _served_at_once(before: SlotRollout, change: Change, card: Card, by: Actor) 
     serving = msgspec.structs.replace(
         facts, state=LifecycleState.PROMOTE, ramp=WHOLE, activated_at=by.at, target_recorded=True
     )
+    # Counted from `before`: `change` may have counted already, and one write has one revision.
     after = msgspec.structs.replace(rollout.with_facts(serving), active=card.digest, revision=before.revision + 1)
+    # One event `definition_seen` says both: the definition was seen, and it serves.
     other_events = tuple(event for event in change.events if event.what is not RolloutEventKind.SEEN)
     return Change(after, (), (*other_events, _event(rollout.slot, serving, RolloutEventKind.SEEN, by, AT_ONCE)))
 

@@ -15,7 +15,7 @@ from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot
 from sidecar.core.rollout.states import LifecycleState, Trigger
 
 RENEWED_SALT: Final = "salt "
-"""Begin of the detail of an activation that gave the slot a new salt; the salt follows."""
+"""Beginning of the detail of an event `activated` that gave the slot a new salt; the salt follows."""
 
 
 @unique
@@ -89,6 +89,7 @@ class TransitionEvent(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def event_id(self) -> str:
         """The identity of the event over all replicas and repetitions."""
+        # Unique, because a definition cannot enter a state twice (`states.MOVES`).
         return f"{self.digest}/{self.target_state}"
 
 

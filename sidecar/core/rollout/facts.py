@@ -22,7 +22,9 @@ SALT_DIGITS: Final = 16
 
 @unique
 class RolloutMode(StrEnum):
-    """Which users may be served at all. `cohort` is read as `experiment` (TN-72)."""
+    """Whether an experiment's control arm is kept from the active definition. Operators may write `cohort` (TN-72)."""
+
+    # The values are stored; `rollout_config.MODES` maps the words of operators to them.
 
     EXPERIMENT = "experiment"
     FULL = "full"
@@ -186,10 +188,12 @@ class SlotRollout(msgspec.Struct, frozen=True, kw_only=True):
         others = [each for each in self.definitions.values() if each.digest != digest and each.activated_at is not None]
         # At 0 % or 100 % a new salt changes no user's membership.
         partial = any(each.state is LifecycleState.PROMOTE and 0 < each.ramp < WHOLE for each in others)
+        # Derived, not random: a repeated step has the same salt. `rpartition` removes the prefix `sha256:`.
         return self.salt if partial or not others else f"{self.slot}/{digest.rpartition(':')[2][:SALT_DIGITS]}"
 
     def with_facts(self, facts: DefinitionFacts) -> "SlotRollout":
         """Return the rollout with one definition's facts replaced or added; the revision stays."""
+        # A new digest is added at the end, a known one keeps its place: readers rely on this order, the newest last.
         return msgspec.structs.replace(self, definitions={**self.definitions, facts.digest: facts})
 
     def of_id(self, definition_id: DefinitionId) -> tuple[DefinitionFacts, ...]:

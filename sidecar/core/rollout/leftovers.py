@@ -56,6 +56,7 @@ def pending_steps(facts: DefinitionFacts) -> Iterator[str]:
     record = facts.decommission
     if record is None:
         return
+    # Step 3 has sentences of its own: it can be taken without being final.
     modules = record.taken(CleanupStep.MODULES)
     if modules is None:
         yield "the removal of its Python modules is not confirmed yet (step 3)"
@@ -96,7 +97,7 @@ def own_tools(card: Card, catalogue: Catalogue) -> tuple[ToolId, ...]:
 
 
 def _used(card: Card, catalogue: Catalogue, names_of: Callable[[Card], list[str]]) -> frozenset[str]:
-    """Return what all other entries use, in any state, because each of them must load."""
+    """Return the names of everything that the other entries use."""
     # Also deprecated ones: they are kept for replay, and must load.
     others = (each for name, each in catalogue.cards.items() if name != card.definition.id)
     return frozenset(name for each in others for name in names_of(each))

@@ -95,6 +95,7 @@ def definitions_using(
 def refuse_off(name: str, kind: FlagKind, others: Iterable[FlaggedDefinition]) -> None:
     """Raise `TransitionRefused` if pausing one definition would kill another."""
     for each in others:
+        # An operator who switches a kill flag off wants a kill; one who pauses does not.
         if kind is FlagKind.COHORT and each.kind is FlagKind.KILL:
             raise TransitionRefused(
                 f"{name} is the kill flag of {each.facts.definition_id}: off, it kills that; set the ramp to 0 instead"
@@ -131,7 +132,7 @@ def refuse_on(
         )
     for each in others:
         unseen = each.facts.state is LifecycleState.PROMOTE and each.facts.flags is not FlagPair.ON
-        # The flag would expose users of the other definition without the gates of its own ramp.
+        # The flag would expose users of the other definition without the gates of its own ramp. At 0 % it has no users.
         if unseen and each.facts.ramp:
             raise TransitionRefused(
                 f"{flag} is a flag of {each.facts.definition_id} in {each.slot}, too, whose ramp has not switched it on"
@@ -154,6 +155,7 @@ def _words(each: FlaggedDefinition, *, on: bool) -> str:
         return f"it serves again as far as its ramp of {facts.ramp / 100:g} % goes"
     if each.kind is FlagKind.COHORT:
         return f"it serves no user until the flag is on again; state and ramp ({facts.ramp / 100:g} %) stay"
+    # Only an edge from on to off kills. Without a confirmed "on" there is no edge.
     if facts.confirmed_on == facts.flag:
         return "it serves no user, and switching the flag off kills it permanently"
     return "it serves no user; it is killed only if a sidecar has seen the flag on: `sidecar subagent kill` makes sure"

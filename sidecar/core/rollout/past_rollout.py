@@ -35,7 +35,7 @@ def as_of(
     began = RolloutMode.EXPERIMENT
     then = beginning or SlotRollout(slot=present.slot, mode=began, salt=present.slot)
     for row in rows:
-        # Retention may have removed the row that introduced the definition.
+        # The definition is unknown at its first row, or at any row if retention has removed the earlier ones.
         facts = then.definitions.get(row.digest) or _unheard_of(present, row)
         then = _moved(then, facts, row) if isinstance(row, TransitionEvent) else _happened(then, facts, row)
     return then
@@ -79,6 +79,7 @@ def _happened(then: SlotRollout, facts: DefinitionFacts, row: RolloutEvent) -> S
         case RolloutEventKind.RAMP_SET | RolloutEventKind.RAMPED_DOWN:
             after = then.with_facts(change(facts, ramp=row.after))
         case RolloutEventKind.ACTIVATED:
+            # Only the first activation records a target; a rollback or `activate` keeps it.
             if facts.activated_at is None:
                 facts = change(facts, activated_at=row.at, target=then.active, target_recorded=True)
             salt = row.detail.removeprefix(RENEWED_SALT) if row.detail.startswith(RENEWED_SALT) else then.salt
@@ -94,6 +95,7 @@ def _happened(then: SlotRollout, facts: DefinitionFacts, row: RolloutEvent) -> S
 
 
 def _revised(then: SlotRollout, fresh: DefinitionFacts, before: Digest) -> SlotRollout:
+    # If retention has removed the rows of the former content, the revision begins in the first state.
     known = then.definitions.get(before, fresh)
     revised = msgspec.structs.replace(known, digest=fresh.digest, commit=fresh.commit)
     others = {

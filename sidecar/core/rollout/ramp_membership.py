@@ -1,7 +1,7 @@
 """The properties of a user that decide which definition serves a slot: inside or outside of each ramp.
 
-`served_by` needs only these and the arm. Users with the same memberships are therefore served alike, and a bind
-reuses the decision. Source: PF1-NFR-4, DESIGN sections 8 and 14 (row 8).
+`serving_definition` needs only these and the arm. Users with the same memberships are therefore served alike, and a
+bind reuses the decision. Source: PF1-NFR-4, DESIGN sections 8 and 14 (row 8).
 """
 
 from collections.abc import Iterable
@@ -48,6 +48,7 @@ def membership_of(divides: Iterable[RampBoundary], key: str) -> Sides:
     for divide in divides:
         bucket = bucket_of(divide.salt, key)
         # The number identifies the ramps: ramps of one slot are nested, because they share the salt.
+        # A list: for two or three ramps it is faster than a generator, and every bind runs this.
         sides.append(sum([bucket < ramp for ramp in divide.ramps]))
     return tuple(sides)
 

@@ -77,6 +77,7 @@ def successor_of(rollout: SlotRollout, facts: DefinitionFacts, named: Successor 
     target = rollout.definitions.get(digest)
     if target is None and named is not None:
         raise RevisionConflict(
+            # Cut, because the text comes from a request.
             f"{rollout.slot} has no definition with the digest {digest[:80]!r} (any more), at revision"
             f" {rollout.revision}: read again",
             metadata={"revision": str(rollout.revision), "slot": rollout.slot},
@@ -100,6 +101,7 @@ def cannot_succeed(rollout: SlotRollout, facts: DefinitionFacts, digest: Digest,
         f" {could}",
         metadata={
             REMEDY: Remedy.NAME_TARGET,
+            # Ids without repetition: operators name ids, and several digests can have one id.
             CHOICES: "|".join([*dict.fromkeys(each.definition_id for each in others), NO_DEFINITION]),
         },
     )
@@ -117,6 +119,7 @@ def _why_not(facts: DefinitionFacts) -> str:
         return "it is being decommissioned"
     if facts.state is not LifecycleState.PROMOTE:
         return f"it is in {facts.state}"
+    # Without a first ramp step, no gate has ever let it serve users.
     return "" if facts.activated_at is not None else "it was never active"
 
 

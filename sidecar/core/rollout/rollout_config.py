@@ -18,6 +18,7 @@ from sidecar.core.rollout.step import Actor, Change, event_about, facts_of, next
 from sidecar.core.rollout.transitions import PRE_FULL, PRE_RAMP
 
 MOST_STEPS: Final = 100
+"""Limits what a request can store; no real curve has nearly as many steps."""
 
 MODES: Final = {"experiment": RolloutMode.EXPERIMENT, "cohort": RolloutMode.EXPERIMENT, "full": RolloutMode.FULL}
 """The modes that an operator may write. Source: TN-72."""

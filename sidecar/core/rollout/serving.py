@@ -77,7 +77,7 @@ class ServingDecision(msgspec.Struct, frozen=True):
 PASSES_ON = frozenset({CandidateVerdict.RAMP, CandidateVerdict.COHORT, CandidateVerdict.FLAG_OFF})
 """Verdicts on the active definition after which the target may serve.
 
-A stale flag is none: serving no definition is safe.
+`flag_stale` is not among them: while the flags are unknown, the safe choice is to serve no definition.
 """
 
 UNDECIDED = frozenset({CandidateVerdict.CHOSEN, CandidateVerdict.FLAG_STALE})

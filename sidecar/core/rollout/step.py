@@ -88,9 +88,9 @@ def event_about(
 
     Args:
         rollout: of the slot.
-        facts: of the definition before.
-        what: the event says.
-        by: who caused it.
+        facts: of the definition before the step, whose ramp becomes the event's `before`.
+        what: the kind of the event.
+        by: actor, reason and time.
         to: the ramp afterwards in basis points; None: the event is not about the ramp.
         detail: in words.
     """

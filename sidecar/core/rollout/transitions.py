@@ -52,7 +52,7 @@ def promote(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
         TransitionRefused: another state; killed; or no flag gates it (PF1-FR-3a).
     """
     facts = facts_of(rollout, digest)
-    moved(facts.state, LifecycleState.PROMOTE)
+    moved(facts.state, LifecycleState.PROMOTE)  # only for its refusal; `transition` below moves
     if facts.flag is None:
         raise TransitionRefused(
             f"{facts.definition_id} names no `enabled_via_flag`; a new definition is promoted behind its flags only: "
@@ -93,6 +93,7 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: Actor) -> Change
     if to == facts.ramp:
         return Change(rollout)
     first = facts.activated_at is None
+    # Only its first step lets a definition replace the active one; it returns by `activate` or a rollback.
     if rollout.active != digest and not first:
         raise TransitionRefused(
             f"{facts.definition_id} is not active in {rollout.slot}; activate it, or roll back to it"
@@ -121,6 +122,7 @@ def ramp_down(rollout: SlotRollout, digest: Digest, breach_id: str, by: Actor) -
     """Set the ramp to 0 and nothing else, because a safety floor was breached; waits for no gate. Source: PF1-D-31."""
     facts = facts_of(rollout, digest)
     refuse_unless(facts.state is LifecycleState.PROMOTE, f"{facts.definition_id} is in {facts.state}; there is no ramp")
+    # A repeated report must not undo the acknowledgement that an operator may have given since.
     if facts.breach is not None and facts.breach.breach_id == breach_id and facts.ramp == 0:
         return Change(rollout)
     down = msgspec.structs.replace(facts, ramp=0, breach=Breach(breach_id, by.at, by.reason))
@@ -136,7 +138,7 @@ def acknowledge(rollout: SlotRollout, digest: Digest, breach_id: str, by: Actor)
         raise TransitionRefused(f"{facts.definition_id} has no open breach: there is nothing to acknowledge")
     named = f"{facts.definition_id} has the open breach {breach.breach_id!r}, not {breach_id[:64]!r}"
     refuse_unless(breach.breach_id == breach_id, named)
-    if breach.acknowledged_by:
+    if breach.acknowledged_by:  # the first operator stays on record
         return Change(rollout)
     noted = msgspec.structs.replace(facts, breach=msgspec.structs.replace(breach, acknowledged_by=by.actor))
     return Change(
@@ -212,9 +214,7 @@ def _flags_created(facts: DefinitionFacts) -> bool:
 
 
 def override(rollout: SlotRollout, digest: Digest, by: Actor, *, gate: str, to: int, expires_at: datetime) -> Change:
-    """Permit one `fail` of one gate for the step to a ramp, once, until it expires.
-
-    Source: PF1-FR-4c, DESIGN section 8.
+    """Permit one `fail` of one gate for the step to a ramp, once, until it expires. Source: PF1-FR-4c.
 
     Args:
         rollout: of the slot.
@@ -235,7 +235,7 @@ def override(rollout: SlotRollout, digest: Digest, by: Actor, *, gate: str, to: 
     )
     refuse_unless(by.at < expires_at, "the override has expired already; set a later time")
     kept = tuple(each for each in facts.overrides if by.at < each.expires_at)
-    granted = Override(gate, facts.ramp, to, by.actor, by.reason, expires_at)
+    granted = Override(gate, facts.ramp, to, by.actor, by.reason, expires_at)  # void once the ramp changes
     passing = msgspec.structs.replace(facts, overrides=(*kept, granted))
     event = event_about(rollout, facts, RolloutEventKind.GATE_OVERRIDDEN, by, to=to, detail=gate)
     return Change(next_revision(rollout.with_facts(passing)), (), (event,))

@@ -84,6 +84,7 @@ def in_their_place(slots: Mapping[Slot, SlotRollout], stopped: Iterable[Stopped]
 def revised_by(rollout: SlotRollout, definition_id: DefinitionId, shape: str) -> DefinitionFacts | None:
     """Return the definition that a content with this id and shape revises; None: the content is a new definition."""
     known = [each for each in rollout.of_id(definition_id) if each.shape == shape]
+    # The last is the newest: dictionaries keep the order of insertion (see `with_facts`).
     return known[-1] if known else None
 
 
