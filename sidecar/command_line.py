@@ -1,7 +1,7 @@
-"""The whole command line: hand the commands what they need, read the settings once, exit with a code.
+"""The complete command line: passes the operations to the commands, and ends the process with an exit code.
 
-What only one command needs is imported when that command runs: each is a process of its own, and its start is most of
-what it costs.
+Modules that only one command needs are imported when that command runs: each command is a process of its own, and the
+start is most of its cost.
 """
 
 import os
@@ -38,16 +38,19 @@ if TYPE_CHECKING:
 
 
 ASYNCIO_PART: Final = "grpc.aio"
+"""The part of gRPC for asyncio. Of the commands, only those that run a server or an event loop need it."""
 
 
 class DeferredModule(ModuleType):
-    """Takes the place of a module until something of it is used; then the module is loaded.
+    """Takes the place of a module until an attribute of it is used; then it loads the module.
 
-    The last step of `import grpc` imports `grpc.aio`. That is a tenth of what a command costs, and few commands use it.
+    The last step of `import grpc` imports `grpc.aio`. This takes a tenth of a command's time, and few commands use it.
     """
 
     def __getattr__(self, name: str) -> Any:
-        """Load the module, and return something of it."""
+        """Load the module, and return the attribute."""
+        # Removed first, because `import_module` would return this object again. It may be loaded already: modules that
+        # have imported this object keep it.
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
         return getattr(import_module(self.__name__), name)
@@ -55,11 +58,13 @@ class DeferredModule(ModuleType):
 
 def main(arguments: Sequence[str]) -> None:
     """Run the command line; does not return."""
+    # First: `serve` with its only option does not need Typer, so it does not import it.
     code = serve_alone(arguments, _read_settings, _serve, sys.stderr)
     if code is not None:
         sys.exit(code)
     from sidecar.cli.app import Commands, make_app  # noqa: PLC0415  typer, and what it needs
 
+    # In a process that has gRPC already, e.g. a test, the real module must stay.
     if "grpc" not in sys.modules:
         sys.modules[ASYNCIO_PART] = DeferredModule(ASYNCIO_PART)
     commands = Commands(
@@ -82,6 +87,7 @@ def main(arguments: Sequence[str]) -> None:
         examine=_examine,
         gate_tools=_gate_tools,
     )
+    # A shell sets this variable when it requests completions (`completion.py`).
     if os.environ.get("_SIDECAR_COMPLETE"):
         from sidecar.cli.completion import answer_shells  # noqa: PLC0415  only a shell that completes asks for it
 
@@ -137,14 +143,15 @@ def _plugin_tools() -> "PluginTools":
 
 
 def _tell_ctrl_c_apart() -> None:
-    """Have Ctrl-C end a command that continues after a plugin has raised, even `KeyboardInterrupt`."""
-    import signal  # noqa: PLC0415  the same holds
+    """Make Ctrl-C end a command that continues after an exception of a plugin, even if that is `KeyboardInterrupt`."""
+    import signal  # noqa: PLC0415  only commands that load plugins need it
 
     from sidecar.policy.problems import Interrupted  # noqa: PLC0415  the same holds
 
     def interrupt(*_: object) -> None:
         raise Interrupted
 
+    # A signal that the parent process has set to be ignored, e.g. a shell script for a job in the background, stays so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
 
@@ -216,9 +223,9 @@ def _back_up(settings: "Settings", target: Path) -> None:
 
 
 def _declare_loss(settings: "Settings", reason: str, confirmed: "Callable[[Sequence[str]], bool]") -> "LossDeclaration":
-    import asyncio  # noqa: PLC0415  the same holds
+    import asyncio  # noqa: PLC0415  only `restored` needs it
 
-    from sidecar.composition.record.restoration import declare_loss  # noqa: PLC0415  only `restored` needs it
+    from sidecar.composition.record.restoration import declare_loss  # noqa: PLC0415  the same holds
 
     return asyncio.run(declare_loss(settings, reason, confirmed))
 

@@ -28,6 +28,7 @@ def answer_shells() -> None:
     """Let Typer answer requests for completions; by default it does so only with its own options."""
     from typer.completion import completion_init  # type: ignore[attr-defined]  # noqa: PLC0415  it has no public name
 
+    # It registers the classes that answer; Typer itself then reads the variable when the command line is called.
     completion_init()
 
 

@@ -66,6 +66,7 @@ def _print_text(found: Iterable["Finding"]) -> int:
 
 def _print_json(found: Iterable["Finding"]) -> int:
     """Print one array of objects with the fields of `Finding`. Returns the exit code."""
+    # A JSON array must be complete, so nothing is printed before the last check.
     every = list(found)
     typer.echo(json.dumps([asdict(each) for each in every], indent=2))
     return int(any(each.level == "error" for each in every))

@@ -36,6 +36,7 @@ def health_alone(arguments: Sequence[str], variables: Mapping[str, str], out: Te
     Returns:
         The exit code; None: this is another command, or an error that only the complete command line can report.
     """
+    # Exactly these forms; Typer handles everything else, with its help and its messages.
     match arguments:
         case ["health"]:
             address = _address(None, variables)
@@ -45,6 +46,8 @@ def health_alone(arguments: Sequence[str], variables: Mapping[str, str], out: Te
             return None
     host, _, port = (address or "").rpartition(":")
     known = bool(host) and port.isascii() and port.isdigit() and 0 < int(port) <= 65535  # noqa: PLR2004  the last port
+    # An invalid setting is not reported here: the complete command line reads the settings again and explains the
+    # problem.
     return health(address, PATIENCE, out) if address and known else None
 
 
@@ -75,6 +78,8 @@ def answer_of(ops_address: str, patience: float) -> tuple[int, str]:
     host = host.strip("[]")
     answer = b""
     with closing(socket.create_connection((OF_ALL.get(host, host), int(port)), patience)) as connection:
+        # `connection: close` in the request: the end of the answer is then the end of the stream, so no length is
+        # parsed.
         connection.sendall(REQUEST % ops_address.encode())
         # Bounded, because any program may listen there and send without end.
         while len(answer) < LONGEST_ANSWER and (part := connection.recv(LONGEST_ANSWER)):
@@ -95,6 +100,7 @@ def _address(file: str | None, variables: Mapping[str, str]) -> str | None:
     if file is None:
         return OPS_ADDRESS
     try:
+        # `open` and not `Path`, which would be one more import.
         with open(file, "rb") as content:
             document: Any = tomllib.load(content)
         address = document.get("server", {}).get("ops_address", OPS_ADDRESS)

@@ -31,9 +31,12 @@ def serve_alone(
     Returns:
         The exit code; None: this is another command, or an error that only the complete command line can report.
     """
+    # Exactly these forms; everything else, e.g. `--help` or a mistake, is for Typer, which knows all options and
+    # messages.
     match arguments:
         case ["serve"]:
             file = None
+        # A name that begins with `-` is an option: its value is missing, which Typer reports.
         case ["serve", "--config" | "-c", name] if not name.startswith("-"):
             file = Path(name)
         case _:

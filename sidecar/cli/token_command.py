@@ -94,9 +94,11 @@ def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
                 role=role,
                 nbf=begins,
                 exp=begins + int(_length(length).total_seconds()),
+                # Identifies the token in the audit.
                 jti=tools.new_id(),
             )
             token = seal(claims, signer.sign)
+        # `RoleClaims` and `_length` raise it, e.g. for a subject that is too long or a lifetime of more than an hour.
         except ValueError as problem:
             typer.echo(str(problem), err=True)
             raise typer.Exit(EX_USAGE) from None

@@ -93,13 +93,14 @@ async def running_sidecar(
 
     Raises:
         SettingsProblem, PluginProblem: the sidecar cannot start with this configuration.
-        AddressHeld: another process serves one of the addresses.
+        AddressInUse: another process serves one of the addresses.
         CannotListen: one of the addresses cannot be served.
     """
     async with AsyncExitStack() as opened:
         healths: list[Health] = []  # filled while the listeners open; readiness may change before
 
         async def set_health(serving: bool) -> None:
+            # The list is read at each change: listeners that open later begin with NOT_SERVING.
             for health in healths:
                 await health.set_serving(serving)
 
@@ -113,6 +114,7 @@ async def running_sidecar(
         ending = await opened.enter_async_context(AsyncExitStack())
         # Before any object is built that could log it: the redactor must know the secret first.
         boot_secret = _boot_secret(parts)
+        # gRPC takes interceptors only when a server is created.
         interceptors = parts.telemetry.interceptors(opened)
         operations, plans, loops = await joined_operations(parts, record, boot_secret, opened)
         context = _handler_context(parts)
@@ -123,6 +125,7 @@ async def running_sidecar(
         metrics = RecentMetrics(parts.metrics, parts.replaced.clock.monotonic, parts.replaced.metrics_age)
         ops = OpsHttp(pages(metrics, parts.readiness, parts.redactor), parts.defects.of_page)
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address, place))
+        # After the listeners: loading the exporters takes long, and calls are served meanwhile.
         loops += await parts.telemetry.begin(ending)
         # Loops begin only here: building may fail half-way, and a loop would use unfinished objects.
         _supervise(parts, [*loops, *((_name_of(run), run) for run in operations.loops)])
@@ -186,6 +189,7 @@ async def _record(parts: Components) -> AsyncIterator[OpenRecord]:
     configured = parts.settings.record
     async with (
         opened_record(configured, dependencies) as record,
+        # Inside the record, so that the last checkpoint is written before the journal closes.
         guarded_record(
             configured, record.journal, record.rollouts, dependencies, parts.metrics, parts.readiness
         ) as loops,
@@ -220,12 +224,14 @@ def _name_of(run: Callable[[], Coroutine[Any, Any, None]]) -> str:
 def _supervise(parts: Components, loops: Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]) -> None:
     supervisor = Supervisor(LoopReports(parts.metrics, parts.readiness))
     for name, run in loops:
+        # `keep` restarts the loop whenever it ends; the task itself ends only with the process.
         parts.tasks.spawn(supervisor.keep(name, run), name)
 
 
 def _log_addresses(sidecar: Sidecar) -> None:
     server = sidecar.settings.server
     groups = {name: str(group.agents_socket) for name, group in server.host_groups.items()}
+    # Immediately, because tests and deployments wait for this line.
     StructuredLog("sidecar.listeners").prompt(
         event_names.LISTENING,
         "the sidecar listens",

@@ -76,6 +76,7 @@ async def connected(dsn: str, limits: ConnectionTimeouts) -> Connection:
                 dsn,
                 timeout=limits.connect,
                 statement_cache_size=0 if limits.pooled else 100,
+                # Nothing else, because poolers know these two settings and refuse most others.
                 server_settings={"application_name": APPLICATION, "TimeZone": "UTC"},
             )
             at_the_server = SERVER_FIRST * limits.statement
@@ -120,7 +121,7 @@ class Connections:
     def __init__(self, dsn: str, most: int, limits: ConnectionTimeouts) -> None:
         self.limits = limits
         self._dsn = dsn
-        self._free = asyncio.Semaphore(most)
+        self._free = asyncio.Semaphore(most)  # counts uses and not connections: each use has one or opens one
         self._idle: list[Connection] = []
         self._used: dict[int, Connection] = {}
         self._closed = False

@@ -56,6 +56,7 @@ class StatementExecutor:
         """Run `work` in one transaction, which an exception rolls back. Raises the errors of `commit`."""
 
         async def transaction(connection: Connection) -> Result:
+            # At READ COMMITTED, the server's default. Work that compares before it writes takes a lock first.
             async with connection.transaction():
                 return await work(connection)
 

@@ -77,6 +77,7 @@ class MemoryJournal:
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
         """Return dispatches without a living owner."""
+        # Turns are in the order of their first facts, so the oldest dispatches come first.
         found = [
             (turn_id, dispatch_id)
             for turn_id, turn in self.contents.turns.items()
@@ -154,6 +155,7 @@ class MemoryJournal:
         """Store the markers, and remove the days that they name."""
         days = {marker.partition for marker in markers}
         given = {(each.instance, each.partition): (each.number, each.root) for each in markers}
+        # `roots` never suspends, so no append comes between this comparison and the removal.
         there = {(each.instance, each.day): (each.number, each.root) for each in await self.roots() if each.day in days}
         if given != there:
             raise RecordConflict("the markers do not fit the running roots", metadata={"days": str(len(days))})
@@ -171,7 +173,7 @@ class MemoryJournal:
 
     async def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
         """Iterate over the turns whose texts contain these characters."""
-        for turn_id, turn in list(self.contents.turns.items()):
+        for turn_id, turn in list(self.contents.turns.items()):  # a copy, for the same reason as in `turn_ids`
             if any(text.encode() in (fact.texts or b"") for fact in turn.facts):
                 yield turn_id
 

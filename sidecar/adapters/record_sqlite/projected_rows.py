@@ -63,6 +63,7 @@ Episode = tuple[str, str]
 
 def watermarks(connection: apsw.Connection) -> Watermarks:
     """Return the positions up to which the journal was projected."""
+    # Read in one transaction with the count: `apply` writes both together.
     marks = {
         sequence: ReadPosition(number, link)
         for sequence, number, link in rows_of(connection, "SELECT sequence, number, link FROM watermarks")
@@ -83,7 +84,7 @@ def forget(connection: apsw.Connection, days: Sequence[date], gone: Sequence[Tur
     episodes: dict[Episode, None] = {}
     # A dictionary is used as a set, to compute the last use of each episode once, after all of its turns were removed.
     for turn_id in (*turn_ids, *gone):
-        _take_out(connection, turn_id, episodes)
+        _remove_turn(connection, turn_id, episodes)
     _find_last_use(connection, episodes)
 
 
@@ -98,7 +99,7 @@ def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
         if kept is not None and kept[0] > line.version:
             continue
         if kept is not None and not _only_adds(kept, line.row):
-            _take_out(connection, line.turn_id, episodes)
+            _remove_turn(connection, line.turn_id, episodes)
         turns.append(
             (
                 line.version,
@@ -130,7 +131,7 @@ def _only_adds(kept: Row, row: TurnRow | None) -> bool:
     return same and set(labels_of(was)) <= set(labels_of(row))
 
 
-def _take_out(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Episode, None]) -> None:
+def _remove_turn(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Episode, None]) -> None:
     """Remove a turn, and add its episode to `episodes`, because the last use of the episode may change."""
     kept = first(rows_of(connection, KEPT, (turn_id,)))
     if kept is None:

@@ -56,7 +56,7 @@ class TabledRollouts(AuditReads):
 
     def __init__(self, instance: InstanceId) -> None:
         self._instance = instance
-        self._writes = count(1)
+        self._writes = count(1)  # numbers the writes of this process, for their ids
 
     async def version(self) -> int:
         """Return the version of the store, which every change increases."""

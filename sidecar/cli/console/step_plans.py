@@ -85,6 +85,7 @@ class Step:
 STEPS: Final[Mapping[str, Step]] = {
     "promote": Step("Promote", lambda _, each: each.state in EARLY),
     "ramp": Step("Ramp", lambda _, each: each.state == PROMOTED),
+    # `> 1`: a definition has two flags or none; a pause switches the cohort flag, the second.
     "pause": Step("Pause", lambda _, each: each.active and len(each.flags) > 1 and not is_paused(each)),
     "resume": Step("End pause", lambda _, each: is_paused(each)),
     "acknowledge": Step("Acknowledge breach", lambda _, each: each.HasField("breach")),
@@ -93,6 +94,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "configure": Step("Mode and curve", lambda _, each: each.state == PROMOTED),
     "kill-flag-on": Step("Kill flag on", lambda _, each: _switched(each, KILL_FLAG, OFF)),
     "cohort-flag-on": Step("Cohort flag on", lambda _, each: _switched(each, COHORT_FLAG, OFF) and not is_paused(each)),
+    # Not for the active definition, for which the same switch is offered as "Pause".
     "cohort-flag-off": Step("Cohort flag off", lambda _, each: _switched(each, COHORT_FLAG, ON) and not each.active),
     "retire-flags": Step("Retire flags", lambda _, each: bool(each.flags) and each.ramp_basis_points == WHOLE),
     "ramp-down": Step("Ramp down for a breach", lambda _, each: each.ramp_basis_points > 0),

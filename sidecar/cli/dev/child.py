@@ -49,8 +49,10 @@ class Child:
         self._guard = guard
         self._process = subprocess.Popen(  # noqa: S603  the repository's own scripts, and the sidecar
             command,
+            # Several processes share the terminal, so none of them may read what is typed.
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
+            # One stream, so that the lines of both keep their order.
             stderr=subprocess.STDOUT,
             encoding="utf-8",
             errors="replace",
@@ -60,6 +62,7 @@ class Child:
         )
         # At once: if this process is killed before the guardian knows of the child, the child keeps running.
         guard("+", self._process.pid)
+        # Started after `+` was sent: the thread sends `-`, which must not come first.
         self._reader = threading.Thread(target=self._read, args=(events,), daemon=True)
         self._reader.start()
 
@@ -67,6 +70,7 @@ class Child:
         """End the whole group; return when the process has ended."""
         self.stopping = True
         end({self._process.pid}, GRACE)
+        # Until the rest of the output is queued. With a limit: a process that left the group may keep the pipe open.
         self._reader.join(GRACE)
 
     def kill(self) -> None:
@@ -77,9 +81,11 @@ class Child:
         with self.log.open("a", encoding="utf-8") as log:
             for line in self._process.stdout or ():
                 log.write(line)
+                # The file is read while the process runs, and must be complete if this process is killed.
                 log.flush()
                 events.put(ChildOutput(self, line.rstrip("\n")))
         # After the output has ended, so that the last lines come before the end.
         code = self._process.wait()
+        # At once: the system may give the same number to another group, which the guardian must not end.
         self._guard("-", self._process.pid)
         events.put(ChildOutput(self, None, code))

@@ -49,6 +49,7 @@ def add_dev(
                 f"{folder / missing[0]} does not exist; give a folder that `sidecar init` wrote, with --dir", err=True
             )
             raise typer.Exit(EX_USAGE)
+        # All paths of the settings and of the scripts are relative to this folder.
         os.chdir(folder)
         from sidecar.cli.dev.running import DevSession  # noqa: PLC0415  not for `--help`
         from sidecar.cli.output.drawing import Screen  # noqa: PLC0415  the same holds
@@ -56,6 +57,7 @@ def add_dev(
 
         Path(".run").mkdir(exist_ok=True)
         make_key(Path(".run/operator"))
+        # After the key was made: the settings name its public key.
         settings = settings_of(Path(SETTINGS))
         where = SidecarAddress(f"unix:{settings.server.dispatch_socket}", settings.server.boot_secret_file)
         session = DevSession(Screen(sys.stdout), settings.definitions.path, Path(consumer) if consumer else None)

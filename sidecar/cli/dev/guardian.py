@@ -1,4 +1,4 @@
-"""Ends the processes of `sidecar dev` when it ends, even if it is killed.
+"""The program that ends the processes of `sidecar dev` when `sidecar dev` ends, even if it is killed.
 
 `sidecar dev` starts it as a separate program and keeps its standard input open. It reads lines there: `+GROUP` (guard
 this process group) and `-GROUP` (it has ended). At the end of the input it ends the groups that are left. It uses only
@@ -31,6 +31,7 @@ def end(groups: set[int], grace: float) -> None:
     left = {group for group in groups if sent(group, signal.SIGTERM)}
     until = time.monotonic() + grace
     while left and time.monotonic() < until:
+        # Polled, because a process can wait only for its own children, and not for all processes of a group.
         time.sleep(PAUSE)
         left = {group for group in left if sent(group, 0)}
     for group in left:
@@ -39,7 +40,9 @@ def end(groups: set[int], grace: float) -> None:
 
 def sent(group: int, number: int) -> bool:
     """Send a signal to a group; return whether the group exists."""
+    # On macOS, a group whose processes have ended but were not awaited gives `PermissionError`.
     with suppress(ProcessLookupError, PermissionError):
+        # Signal 0 sends nothing; it only shows whether the group exists.
         os.killpg(group, number)
         return True
     return False

@@ -28,14 +28,18 @@ class Folded:
 
     def shown(self, line: str) -> str:
         """Return what to show for a line; empty for nothing."""
+        # A syntax error has a place without the line `Traceback`.
         if line.startswith("Traceback (most recent call last)") or (not self._inside and PLACE.match(line)):
             self._inside, self._place = True, ""
         if not self._inside:
             return line[:LONGEST]
         if found := PLACE.match(line):
             file = Path(found["file"])
+            # A later frame replaces an earlier one: the last place in the author's own code is mostly that of the
+            # mistake.
             if file.is_relative_to(self._folder) and ".venv" not in file.parts:
                 self._place = f" ({file.relative_to(self._folder)}, line {found['line']})"
+        # Inside a traceback: source lines are indented; a chain of exceptions has empty lines and further headings.
         if not line or line[0].isspace() or line.startswith("Traceback "):
             return ""
         self._inside = False

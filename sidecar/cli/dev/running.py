@@ -48,6 +48,8 @@ class DevSession:
         self._folder = Path.cwd()
         self._config = config
         self._consumer = consumer
+        # `SimpleQueue.put` may interrupt a `get` of the same thread; that of `Queue` would deadlock. The signal handler
+        # needs this.
         self._events: SimpleQueue[Any] = SimpleQueue()
         self._children: dict[str, Child] = {}
         self._folded: dict[str, Folded] = {}
@@ -58,6 +60,7 @@ class DevSession:
     def run(self, where: SidecarAddress) -> None:
         """Run until a signal."""
         LOGS.mkdir(parents=True, exist_ok=True)
+        # Before the first process starts, so that every signal stops all processes in order.
         self._listen_to_signals()
         with self._guarded(), TurnWatch(where, self._screen, self._events):
             seen = self._files()
@@ -65,6 +68,7 @@ class DevSession:
                 self._start(name, command)
             while True:
                 try:
+                    # One thread handles everything: output, signals and changed files need no locks among themselves.
                     event = self._events.get(timeout=INTERVAL)
                 except Empty:
                     seen = self._restart_changed(seen)
@@ -76,7 +80,8 @@ class DevSession:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """End every child at the end, and also if this process is killed."""
+        """Start the guardian, which ends every child at the end, and also if this process is killed."""
+        # `-I`: neither its folder nor `PYTHONPATH` can replace modules of the standard library.
         command = [sys.executable, "-I", guardian.__file__]
         with subprocess.Popen(  # noqa: S603  a module of this package
             command, stdin=subprocess.PIPE, text=True, start_new_session=True
@@ -86,6 +91,7 @@ class DevSession:
                 yield
             finally:
                 for child in self._children.values():
+                    # Marked before the guardian ends them, so that their end is not reported as a failure.
                     child.stopping = True
                 with self._guard_lock:
                     if process.stdin is not None:
@@ -96,6 +102,7 @@ class DevSession:
     def _guard(self, sign: str, group: int) -> None:
         """Tell the guardian that a process group has started (`+`) or ended (`-`)."""
         with self._guard_lock:
+            # A child that ends during the stop is reported after the pipe was closed.
             if (pipe := self._guardian.stdin) is not None and not pipe.closed:
                 pipe.write(f"{sign}{group}\n")
                 pipe.flush()
@@ -108,7 +115,7 @@ class DevSession:
             self._signals += 1
             self._events.put(Stop())
 
-        for number in SIGNALS:  # for good: a second signal kills what is still ending
+        for number in SIGNALS:  # also after the first signal: a second one kills what is still ending
             signal.signal(number, stop)
 
     def _files(self) -> dict[Path, tuple[int, int]]:
@@ -140,7 +147,7 @@ class DevSession:
         scripts = {path for path in changed if path.parent == Path() and path.suffix == ".py"}
         names = {path.stem for path in scripts}
         consumer_changed = self._consumer is not None and self._consumer in scripts
-        # A script that no process is named for is imported by others; which ones is unknown, so all are restarted.
+        # A changed script that is no process is a module of others. Which of them import it is unknown, so all restart.
         library = names - set(wanted) - set(self._children) - {self._consumer.stem if self._consumer else "", "ask"}
         concerned = (set(wanted) - {SIDECAR}) if library else names & {*wanted, *self._children}
         # A sidecar that ended because of a wrong definition starts again once a definition changes.

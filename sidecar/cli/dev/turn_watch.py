@@ -44,6 +44,7 @@ class TurnWatch:
         self._screen = screen
         self._found = found
         self._shown: set[str] = set()
+        # Turns of an earlier session are in the same record.
         self._since = datetime.now(UTC)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)

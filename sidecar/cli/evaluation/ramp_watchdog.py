@@ -80,6 +80,7 @@ def _watch(opened: Callable[[], OperatorCommands], options: WatchOptions, metric
     while True:
         commands = opened()
         code = look(commands, options, metrics)
+        # One round, e.g. for cron, which reads the exit code. Otherwise, a failed round is repeated like any other.
         if not options.every:
             return code
         # A log collector must see each round at once, not when the buffer is full after many of them.
@@ -106,6 +107,7 @@ def look(commands: OperatorCommands, options: WatchOptions, metrics: WatchdogMet
 
 
 def _all_judged(commands: OperatorCommands, options: WatchOptions) -> Sequence[RampReport]:
+    # A new connection in each round: the rounds are a minute apart, and a sidecar may have been restarted.
     with OperatorClient(commands.where, commands.where.targets[0]) as client:
         request = evidence_pb2.GetRampEvidenceRequest(slot=options.slot)
         answer = client.ask("GetRampEvidence", request, options.slot, SECONDS)
@@ -154,6 +156,7 @@ def _judged(client: OperatorClient, ramp: evidence_pb2.RampEvidence, options: Wa
 def verdict_on(ramp: evidence_pb2.RampEvidence, rules: Rules) -> RampVerdict:
     """Return the verdict on a ramp. If evidence is missing, a breach still counts, but no next step is proposed."""
     blocks = [_block(each) for each in ramp.blocks]
+    # Judged before the gaps are looked at: a breach must not wait for evidence that is missing.
     verdict = judge(blocks, ramp.ramp_basis_points, ramp.curve_basis_points, rules)
     why = tuple(_gaps(ramp))
     # Missing facts can hide harm but not invent it. A breach in part of the evidence therefore counts.

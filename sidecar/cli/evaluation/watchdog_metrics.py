@@ -64,6 +64,7 @@ class WatchdogMetrics:
         for each in done:
             self.ramp_downs[each] += 1
         self.rounds[JUDGED] += 1
+        # Last: the alert about a silent watchdog reads it, so it must not be newer than the rest.
         self.last_round = self.now()
 
     def failed(self) -> None:

@@ -159,10 +159,12 @@ def _write(
     folder: Path, new: Mapping[str, str], changed: Mapping[str, str], load: Callable[[], LoadedCatalogue]
 ) -> None:
     """Write all files, or, if one cannot be written or the result has a problem, leave them as they were."""
+    # As bytes, so that the undo restores line ends and encoding exactly.
     before = {path: (folder / path).read_bytes() for path in changed}
     created: list[Path] = []
     try:
         for path, text in new.items():
+            # Folder by folder, so that the undo removes only those that were created here.
             for parent in reversed((folder / path).parents):
                 if not parent.exists():
                     parent.mkdir()
@@ -173,6 +175,7 @@ def _write(
                 file.write(text)
         for path, text in changed.items():
             (folder / path).write_text(text, "utf-8")
+        # Checked on disk, because the loader reads files; an error is undone below.
         if errors := load().errors:
             raise ScaffoldError(f"the definitions would be invalid, so nothing was changed: {errors[0].render()}")
     except (OSError, ScaffoldError) as error:

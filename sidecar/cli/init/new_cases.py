@@ -31,6 +31,7 @@ def with_cases(cases: InsertedYaml, suite: InsertedYaml, words: Mapping[str, str
         others: sub-agents that the same orchestrator may call.
     """
     suite.append_pair("sub_agents", filled("init_templates/new/suite_entry.yaml.txt", words))
+    # Before the new cases are appended: these are the messages for the other sub-agents.
     questions = _questions(cases)
     cases.append_item("cases", filled("init_templates/new/cases.yaml.txt", words))
     questions[words["name"]] = f"What can you tell me about {words['topic']}?"

@@ -66,6 +66,7 @@ class InsertedYaml:
         return value
 
     def _append(self, collection: Any, lines: str) -> None:
+        # There is no line behind which an entry could be inserted.
         if collection.flow_style:
             raise ScaffoldError(
                 f"{self._path}:{collection.start_mark.line + 1} is written on one line; put each entry on its own line "

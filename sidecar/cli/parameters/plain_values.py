@@ -78,6 +78,7 @@ def _fast_conversion(parameter: Any) -> Callable[[Any, Any], Any]:
         plain = plain_value(parameter, value)
         if plain is TYPERS_OWN:
             return typers_own(ctx, value)
+        # Typer's own conversion, which is skipped here, calls it, too.
         return plain if parameter.callback is None else parameter.callback(ctx, parameter, plain)
 
     return process_value
@@ -107,6 +108,7 @@ def plain_value(parameter: Any, value: Any) -> Any:
 
 def _one(kind: Any, info: Any, value: Any) -> Any:
     if kind is str or kind is bool:
+        # Not `isinstance`: a subclass, e.g. `bool` for `int`, needs a conversion.
         return value if type(value) is kind else TYPERS_OWN
     if kind is int or kind is float:
         return _number(kind, info, value)
@@ -116,6 +118,7 @@ def _one(kind: Any, info: Any, value: Any) -> Any:
 
 
 def _number(kind: type, info: Any, value: Any) -> Any:
+    # Only digits and one point: signs, exponents, spaces and underscores are left to Typer.
     if isinstance(value, str) and value.isascii() and value.replace(".", "", 1 if kind is float else 0).isdigit():
         value = kind(value)
     within = type(value) is kind and (info.min is None or value >= info.min) and (info.max is None or value <= info.max)

@@ -54,6 +54,7 @@ def examined(label: str, settings: Mapping[str, Any], seconds: float) -> Examina
         settings: settings of plugins, by kind and name. They are passed through a pipe and never printed.
         seconds: after this time the child and all its processes are killed.
     """
+    # Through standard input: other users can read the arguments of a process, and settings may contain secrets.
     question = json.dumps({"label": label, "settings": settings, "path": sys.path}).encode() + b"\n"
     # Files and not pipes: a child that writes without end must not block, and must not fill this process's memory.
     with tempfile.TemporaryFile() as report, tempfile.TemporaryFile() as output:
@@ -62,6 +63,7 @@ def examined(label: str, settings: Mapping[str, Any], seconds: float) -> Examina
             command,
             stdin=subprocess.PIPE,
             stdout=output,
+            # Warnings of libraries are no finding. The traceback of an error is in the report.
             stderr=subprocess.DEVNULL,
             pass_fds=(report.fileno(),),
             # A process group of its own, so that `_kill` reaches every process that the plugin starts.
@@ -71,6 +73,7 @@ def examined(label: str, settings: Mapping[str, Any], seconds: float) -> Examina
         try:
             with suppress(subprocess.TimeoutExpired):
                 child.communicate(question, timeout=seconds)
+                # Stays None after a timeout, which `suppress` ends silently.
                 ended = child.returncode
         finally:
             _kill(child)
@@ -82,6 +85,7 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError, PermissionError):
         # The whole group, also after a normal end: the plugin may have started processes.
         os.killpg(child.pid, signal.SIGKILL)
+    # Otherwise it would stay a zombie, and its number occupied.
     child.wait()
 
 

@@ -79,6 +79,7 @@ def findings(
     enabled, missing = _selected(offers, selection)
     plain_settings = {str(kind): dict(by_name) for kind, by_name in settings.items()}  # for JSON
     # Disabled ones too: the command is for the time before an operator enables a plugin.
+    # One after another: at the same time, they would use up each other's time limits.
     results = [(offer, examined(offer.label, plain_settings, seconds)) for offer in offers]
     return (*missing, *(_finding(offer, offer in enabled, result, seconds) for offer, result in results))
 

@@ -50,6 +50,7 @@ def main() -> None:
     question = from_json(sys.stdin.readline())
     # The path of the parent: with `-m`, Python begins its own path with the working directory.
     sys.path[:] = question["path"]
+    # It is in the report already (`_examined`).
     with suppress(PluginProblem):
         asyncio.run(_examined(question, report))
     # The end of the process is a step, too: threads that the plugin started can prevent it.
@@ -69,6 +70,7 @@ async def _examined(question: Mapping[str, Any], report: Report) -> None:
     try:
         report({"step": "imported"})
         for spec in load_offer(offer):
+            # With settings, each configured instance is examined: this is what the sidecar would create.
             configured = list(instances_of(spec, question["settings"].get(spec.kind, {})))
             # Without settings the spec itself is examined: many objects need none.
             instances: list[tuple[PluginSpec, Mapping[str, Any] | None]] = [*configured] or [(spec, None)]
@@ -88,6 +90,7 @@ async def _make(spec: PluginSpec, settings: Mapping[str, Any] | None, report: Re
         return
     created = make_plugin(spec, settings or {})
     close = getattr(created, "close", None)
+    # In the interfaces of plugins, `close` is always asynchronous.
     if inspect.iscoroutinefunction(close):
         report({"step": f"closed ({spec.kind} `{spec.name}`)"})
         await _closed(spec, close)
@@ -96,7 +99,7 @@ async def _make(spec: PluginSpec, settings: Mapping[str, Any] | None, report: Re
 async def _closed(spec: PluginSpec, close: Callable[[], Awaitable[object]]) -> None:
     try:
         await close()
-    except Exception as error:  # the border: whatever a plugin raises is its own
+    except Exception as error:  # any: the code is the plugin's, and its failure is a finding
         where = f"{spec.kind} `{spec.name}`"
         remedy = "let `close` raise nothing, in any state"
         raise PluginProblem(f"closing it failed with {cause_of(error)}", where=where, remedy=remedy) from error
@@ -120,9 +123,11 @@ def _reporting_to(file: int) -> Report:
 
     Child processes do not inherit it.
     """
+    # Otherwise a process that the plugin starts could keep the report open and write into it.
     os.set_inheritable(file, False)
 
     def report(line: Mapping[str, Any]) -> None:
+        # A cut line is not valid JSON any more, so the parent skips it.
         os.write(file, json.dumps(line)[:MOST_REPORTED].encode() + b"\n")
 
     return report

@@ -65,6 +65,7 @@ def as_json(rows: Sequence[InventoryRow]) -> str:
 
 def exit_code_of(rows: Sequence[InventoryRow]) -> int:
     """Return 1 if an enabled plugin would prevent the start, otherwise 0."""
+    # A disabled plugin is not loaded, so it has neither state.
     return int(any(row.state in {PluginState.BROKEN, PluginState.INCOMPATIBLE} for row in rows))
 
 

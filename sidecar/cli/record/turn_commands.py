@@ -103,9 +103,11 @@ def given_by(made: Callable[..., object], into: str) -> Callable[[Callable[..., 
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         def run(**values: Any) -> Any:
+            # `pop` is evaluated first, so `values` has only the command's own parameters left.
             return command(**{into: made(**{name: values.pop(name) for name in options})}, **values)
 
         own = [each for name, each in signature(command).parameters.items() if name != into]
+        # By keyword only: otherwise a parameter without a default could not follow one with a default.
         combined = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *options.values())]
         run.__signature__ = Signature(combined)  # type: ignore[attr-defined]  # typer asks `inspect`, which honours it
         run.__annotations__ = {each.name: each.annotation for each in combined}

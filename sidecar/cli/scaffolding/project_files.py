@@ -32,7 +32,8 @@ def write_project(name: str, folder: Path, contents: Mapping[str, str]) -> Path:
             for path, text in contents.items():
                 (written / path).parent.mkdir(parents=True, exist_ok=True)
                 (written / path).write_text(text, encoding="utf-8")
-            written.rename(project)  # refused if another process has put something there meanwhile
+            # Refused if another process has put a file or a folder with contents there meanwhile.
+            written.rename(project)
     except OSError as error:
         if _exists(project):
             raise _exists_already(project) from None

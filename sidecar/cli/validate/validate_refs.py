@@ -115,8 +115,10 @@ def validate_refs(root: Path, options: ValidateRefsOptions, compare: Compare, ou
             raise ComparisonRefused("give the base, either --base REF or --base-dir DIR")
         named = settings.rollout_export
         export = options.rollout_export or (named if named is not None and named.exists() else None)
+        # Files are read before `compare`, which may run git for seconds.
         rollouts = ExportedRollouts() if export is None else rollouts_in(export)
         compared = compare(root, BaseSelection() if skipped >= NEED_BASE else options.base)
+        # Check a would report this as a finding; without it, the other checks would pass on an empty configuration.
         if Check.LOADS in skipped and compared.head.registries.config is None:
             raise ComparisonRefused("the configuration cannot be read; see what check a says")
     except ComparisonRefused as refusal:
@@ -155,6 +157,7 @@ def rollouts_in(file: Path) -> ExportedRollouts:
             for row in content["definitions"]
         ]
         replica_view = content.get("replica_view", False)
+    # A JSON file may have any shape, so every access above can fail.
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         example = '{"definitions": [{"definition_id": "shop", "state": "promote"}]}'
         raise ComparisonRefused(f"{file} is not an export of rollouts, such as {example}") from None
@@ -226,6 +229,7 @@ def _as_command(finding: Finding, under: str) -> str:
 
 def _data(text: str) -> str:
     """Return text escaped for the message of a workflow command."""
+    # The percent sign first, because the other replacements contain one.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

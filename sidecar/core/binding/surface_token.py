@@ -92,6 +92,7 @@ class SigningKeys:
     def __init__(self, keys: Mapping[str, bytes | Sequence[bytes]], signing: str) -> None:
         """Set the keys."""
         every = {key_id: (each,) if isinstance(each, bytes) else tuple(each) for key_id, each in keys.items()}
+        # One value with all keys, so that `adopt` replaces them together.
         self._held = KeySet(every, signing)
 
     def adopt(self, keys: KeySet) -> None:

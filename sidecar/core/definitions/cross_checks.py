@@ -17,6 +17,7 @@ NAMED_AT_MOST: Final = 8
 
 def check(registries: Registries) -> Iterator[Problem]:
     """Yield every problem between entries."""
+    # Its absence is reported already; every reference would be reported as unknown.
     if registries.config is None:
         return
     slots = slots_of(registries)
@@ -154,6 +155,7 @@ def _typing(registries: Registries) -> Iterator[Problem]:
     first: dict[tuple[str | None, str | None], ToolEntry] = {}
     for entry in _data_backed(registries):
         tool = entry.value
+        # The first tool with a key decides, so that each message names both tools.
         other = first.setdefault((tool.domain_type, tool.enricher_id), tool)
         if other.payload_schema != tool.payload_schema or other.version != tool.version:
             key = f"({tool.domain_type}, {tool.enricher_id})"

@@ -77,6 +77,7 @@ class ResultCollector:
         self._length = 0
         self._bytes = 0
         self._components: list[Component] = []
+        # The cached result of `_narration`.
         self._read: tuple[str, bool] | None = None
         self.most_events = limits.events
         self.usage: Usage | None = None

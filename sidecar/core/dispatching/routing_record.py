@@ -98,6 +98,7 @@ def arm_of(candidates: Sequence[Candidate], assignment: str, slot: Slot | None) 
     if assignment == CONTROL:
         return CONTROL
     for each in candidates:
+        # A called slot is served, so such a verdict can only be that of the active definition: the target serves.
         if each.slot == slot and each.verdict in PASSES_ON:
             return "target"
     return "active"

@@ -81,6 +81,7 @@ def build_typing_registry(
     Returns:
         The registry and its problems. A key with a problem is omitted: nothing of its type is released.
     """
+    # By text: tools with equal schemas share one validator, also over reloads of the configuration.
     compiled = {schema.text: schema.validator for schema in (previous or TypingRegistry()).schemas.values()}
     schemas: dict[TypingKey, PayloadSchema] = {}
     refused: set[TypingKey] = set()

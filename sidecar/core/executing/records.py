@@ -132,6 +132,7 @@ class CallSettled(msgspec.Struct, frozen=True):
     @property
     def record_id(self) -> str:
         """The id under which a store keeps the record."""
+        # With the revision: both can be on record, see above.
         return f"{self.turn_id}/{self.dispatch_id}/{self.outcome.call_id}/{self.revision}"
 
 

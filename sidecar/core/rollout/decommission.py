@@ -128,6 +128,7 @@ def decide(rollout: SlotRollout, digest: Digest, matter: Subject, choice: Choice
     done = record.taken(CleanupStep.EVALS_AND_TOOLS)
     refuse_unless(done is None, f"step 5 has been taken: the decision on {matter} is carried out")
     decided = Decision(choice=choice, at=by.at, by=by.actor, reason=by.reason)
+    # The values of `Subject` are the names of the two fields.
     after = msgspec.structs.replace(record, **{matter.value: decided})
     said = f"{matter}: {choice}" + ("" if before is None else f", was {before.choice}")
     return _recorded(rollout, facts, after, by, step="decide", detail=said)

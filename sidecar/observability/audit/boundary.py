@@ -54,6 +54,7 @@ class BoundedSink:
         # Not this call was cancelled, or it would not get here: the sink cancelled itself, so the batch may be lost.
         if task.cancelled():
             raise SinkStuck(f"audit sink {self._name} gave a batch up by itself")
+        # Raises what the sink raised.
         task.result()
 
     async def close(self) -> None:

@@ -38,6 +38,7 @@ OTLP_SINK: Final = AuditSinkSpec(
         },
         "additionalProperties": False,
     },
+    # Used only by tools that create plugins without a running sidecar; `cleaned_by` replaces it for the others.
     factory=lambda settings: _sending(settings, Redactor()),
 )
 

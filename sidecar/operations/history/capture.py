@@ -198,6 +198,7 @@ def history_of(turn: Turn, ended_at: datetime, narration: str, user_message: str
         # Without delegated children: their results are part of the delegating sub-agent's answer.
         if child.outcome is not None and child.contract.parent_child_id is None
     ]
+    # The consumer-agent may send no user message. The prompt of the last dispatch is the nearest to it.
     prompts = [dispatch.request.task_prompt for dispatch in turn.dispatches.values()]
     episode = EpisodeKey(turn.claims.episode_id, turn.claims.principal)
     history = TurnHistory(episode, turn.turn_id, ended_at, user_message or _last(prompts), narration)

@@ -71,6 +71,7 @@ class HistoryAccess(msgspec.Struct, frozen=True):
         """Wait briefly for turns that are being stored. Raises `MemoryUnavailable`."""
         try:
             async with asyncio.timeout(self.rules.timeout.total_seconds()):
+                # In this order: the first pass may put turns of the episode into the queue.
                 await self.catch_up.looked()
                 await self.captures.settled(episode)
         except TimeoutError:

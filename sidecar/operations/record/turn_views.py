@@ -195,6 +195,7 @@ def _outcome(outcome: CallOutcome, room: _Room) -> CallOutcome:
     # more room than its row.
     if outcome.answer == Answer() or room.text_fits(len(msgspec.json.encode(outcome.answer))):
         return outcome
+    # Kept in any case, because it is short and tells that the answer was given without some data.
     return msgspec.structs.replace(outcome, answer=Answer(data_unavailable=outcome.answer.data_unavailable))
 
 

@@ -36,6 +36,7 @@ def write_summary(message: pb.WriteSummaryRequest) -> WriteSummaryRequest:
     """Return what to write. Raises `InvalidRequest`."""
     fields = Fields("WriteSummaryRequest")
     text = fields.text("text", message.text, 64)
+    # An empty summary would replace the turns that it covers by nothing.
     if not text.strip():
         fields.refuse("text", "is empty; say what the turns that it covers were about")
     summary = NewSummary(

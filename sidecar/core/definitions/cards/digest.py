@@ -30,7 +30,7 @@ LATER: Final[Mapping[str, Any]] = {
     "verbatim_text": False,
 }
 """Fields that were added after version 1. They are left out if they have their default, so that older digests remain
-valid."""
+valid. The names apply to all structs: a field of another struct must not have one of them."""
 
 
 def digest_of_card(

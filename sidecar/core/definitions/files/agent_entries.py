@@ -99,6 +99,7 @@ def _runner(agent: Fields) -> RunnerRef:
     if fields is None:
         return RunnerRef()
     kind, target = fields.matching("kind", WORD, WORD_RULE), fields.optional_text("target")
+    # Without a kind, the default runner applies, usually `grpc`. Other runners check their targets themselves.
     problem = problem_with_target(target) if target is not None and kind in {None, GRPC} else None
     if problem is not None:
         fields.note("target", problem if kind else f"{problem} (for another kind of runner, name it in `kind`)")
@@ -109,6 +110,7 @@ def _limits(agent: Fields) -> Limits:
     fields = agent.section("limits", LIMIT_FIELDS)
     if fields is None:
         return Limits()
+    # A wrong value reads as None and gets the default: its problem discards the result anyway.
     default = Limits()
     return Limits(
         attempt_timeout=fields.duration("attempt_timeout") or default.attempt_timeout,
@@ -125,6 +127,7 @@ def _limits(agent: Fields) -> Limits:
 
 def _components(agent: Fields) -> dict[str, dict[str, object]]:
     declared = agent.mapping("components")
+    # All names are known here: a component may have any name.
     problems_of = agent.section("components", tuple(declared))
     if problems_of is None:
         return {}

@@ -188,6 +188,7 @@ def unreferenced(base: Side, head: Side) -> Iterator[Finding]:
             continue
         slot = before.value.slot
         # Another definition fills the slot, so orchestrators may continue to list it.
+        # Without the states of the rollout: this check is about the change alone, and check (b) knows the states.
         if any(_is_served(other, head.registries, frozenset()) for other in slots.get(slot, ())):
             continue
         yield from _named_by(name, slot, "removed" if now is None else "deprecated", head)
