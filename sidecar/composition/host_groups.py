@@ -35,6 +35,7 @@ def agents_plans(server: ServerSettings, agents: ListenerPlan) -> Sequence[Liste
         SettingsProblem: there is no such group of users.
     """
     groups = groups_of(server)
+    # The socket without a group is restricted, too: a grant of a group is refused there.
     plans = [replace(agents, entrance=replace(agents.entrance, peers=SocketOfGroup("", groups)))]
     for name, group in server.host_groups.items():
         entrance = replace(agents.entrance, peers=SocketOfGroup(name, groups))
@@ -44,6 +45,7 @@ def agents_plans(server: ServerSettings, agents: ListenerPlan) -> Sequence[Liste
 
 def group_id(name: str, group: HostGroupSettings) -> int:
     """Return the number of a group of users. Raises `SettingsProblem`."""
+    # A number need not exist in the system: containers often have none of the host's groups.
     if group.group.isdecimal():
         return int(group.group)
     try:

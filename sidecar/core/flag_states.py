@@ -77,6 +77,7 @@ class FlagRoutes(Struct, frozen=True):
     @property
     def backends(self) -> tuple[str, ...]:
         """Names of all backends in use: the default first, then by name."""
+        # Sorted, because a set has no determined order.
         return (self.default, *sorted(set(self.by_vertical.values()) - {self.default}))
 
 

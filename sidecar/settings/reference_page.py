@@ -124,7 +124,9 @@ def _example_lines(table: Table, name: str, field: Setting, default: Any) -> lis
     """Return the lines of one setting: its description as a comment, and its assignment."""
     comment = f"# {field.description}"
     if field.is_required():
+        # A required setting of an optional section stays a comment, or the section would exist.
         return [comment, f"{'#' if table.absent else ''}{name} = {_toml(REQUIRED[f'{table.path}.{name}'])}"]
+    # TOML has no null, and an empty table would be a line of its own.
     if default is None or default == {}:
         return [f"{comment} (`{name}` is unset.)"]
     return [comment, f"#{name} = {_toml(default)}"]

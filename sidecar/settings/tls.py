@@ -29,6 +29,7 @@ def _reachable(address: str) -> bool:
     """Return whether a client can connect to the address as it is written."""
     host, _, port = address.rpartition(":")
     try:
+        # Clients need a real address: 0.0.0.0 and port 0 have a meaning only for the listener.
         wildcard = ipaddress.ip_address(host.strip("[]")).is_unspecified
     except ValueError:
         # The resolver of the system takes a bare number for an address: `0` is 0.0.0.0.

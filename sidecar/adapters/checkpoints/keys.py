@@ -130,7 +130,8 @@ def read_signer(key_file: Path) -> Ed25519Signer:
 def _keep_public(file: Path, pem: bytes) -> None:
     try:
         content = file.read_bytes() if file.exists() else b""
-        # Added and not replaced, because checkpoints that a former key signed must stay verifiable.
+        # Added and not replaced, because checkpoints that a former key signed must stay verifiable. The file itself is
+        # exchanged as a whole, so that no verifier reads a part of it.
         if content and pem.strip() not in content:
             _written(file, content.rstrip() + b"\n" + pem, 0o644).replace(file)
         elif not content:

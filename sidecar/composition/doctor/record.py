@@ -77,6 +77,7 @@ async def _clock(settings: Settings, seconds: float) -> Finding:
     """Return the finding about the difference between the clocks of the database and of this machine."""
     import asyncpg  # noqa: PLC0415  an extra; the schema was read with it
 
+    # Without the pool of the record: one statement, then the connection is closed.
     connection = await asyncpg.connect(dsn_of(settings.record.postgresql, Redactor()), timeout=seconds)
     try:
         before = time.time()

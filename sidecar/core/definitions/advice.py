@@ -57,6 +57,7 @@ def _listed(registries: Registries) -> list[Entry[AgentDefinition]]:
     slots: set[Slot] = set()
     for entry in registries.agents.entries.values():
         slots.update(entry.value.sub_agents)
+    # In file order, and not in that of the set.
     return [entry for entry in registries.agents.entries.values() if entry.value.slot in slots]
 
 

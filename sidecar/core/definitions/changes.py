@@ -119,6 +119,7 @@ def _minor(name: str, old: AgentDefinition, new: AgentDefinition) -> FieldChange
 
 def _differences(before: Sequence[str], after: Sequence[str]) -> str:
     """Describe the added and removed entries, counting duplicates; empty: only the order may differ."""
+    # Counters keep the order of the lists, so that messages are the same each time.
     added, removed = Counter(after) - Counter(before), Counter(before) - Counter(after)
     parts = [f"{word} {_listed(names)}" for word, names in (("added", added), ("removed", removed)) if names]
     return ", ".join(parts)

@@ -107,6 +107,7 @@ def _required_blocks(registries: Registries) -> Iterator[Problem]:
                 yield place.error(text, key=name)
         elif name not in registries.unread_blocks:
             text = f"the required prompt block {quoted(name)} is missing"
+            # At the folder: a missing block has no file.
             yield Problem(BLOCKS_FOLDER, None, "", text, key=name, suggestion=nearest(name, registries.blocks.ids))
 
 
@@ -143,6 +144,7 @@ def _circles_from(
 
 def _fillers(name: str, registries: Registries, slots: dict[Slot, tuple[str, ...]]) -> Iterator[tuple[int, str]]:
     for index, slot in enumerate(registries.agents[name].sub_agents):
+        # Every definition of a slot: a rollout may select any of them, so none may close a circle.
         for filler in slots.get(slot, ()):
             yield index, filler
 

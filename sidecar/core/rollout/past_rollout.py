@@ -1,7 +1,7 @@
 """A rollout at a time in the past, derived from the audit. Source: PF1-D-50, PF1-FR-10.
 
-Values that the audit lacks (names of flags, verticals) come from the present rollout: they do not change during the
-life of a definition. A salt begins as the id of the slot. A rollout begins in mode `experiment`.
+Values that the audit lacks (names of flags, verticals) come from the present rollout, although a minor revision may
+have changed them since. A salt begins as the id of the slot. A rollout begins in mode `experiment`.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What the audit sinks `log` and `otlp` register."""
+"""The built-in plugins `log` and `otlp`: their descriptors and their hook."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

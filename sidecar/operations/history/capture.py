@@ -97,7 +97,8 @@ class HistoryCapture:
     async def again(self, history: TurnHistory) -> None:
         """Store a turn that may be stored already; returns when it is stored or dropped."""
         # The first pass over the record may find a turn of this process that ended before the pass and is still in the
-        # queue. A second entry would be counted as a second lost turn when the process stops.
+        # queue. A second entry would be counted as a second lost turn when the process stops. `most` does not apply:
+        # the catch-up waits for each turn before it puts the next one into the queue.
         await (self._entry_of(history.turn_id) or self._put(history)).wait()
 
     def note_unreadable(self, turn_id: TurnId, why: StoreUnavailable) -> None:
@@ -112,6 +113,7 @@ class HistoryCapture:
 
     async def idle(self) -> None:
         """Wait until the queue is empty."""
+        # Again after each worker: a turn that was captured meanwhile has started another one.
         while self._working is not None:
             await self._working.wait()
 
@@ -213,7 +215,7 @@ def history_on_record(turn: StoredTurn) -> TurnHistory | None:
     answered = []
     for child in sorted(turn.children, key=lambda child: child.opened.step_idx):
         outcome = outcomes.get(child.opened.child_id)
-        if outcome is not None:
+        if outcome is not None:  # a delegated child has no call of the orchestrator, and thus no outcome here
             asked = contract_from_json(child.opened.context_json).step.description
             answered.append((child.opened.slot, child.opened.call_id, asked, outcome))
     prompts = [request_from_json(each.opened.request_json, "").task_prompt for each in turn.dispatches]

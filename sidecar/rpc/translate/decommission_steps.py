@@ -1,4 +1,4 @@
-"""Requests about decommissions to plain values."""
+"""Translates requests about decommissions to plain values."""
 
 from typing import Final
 

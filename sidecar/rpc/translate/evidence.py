@@ -1,4 +1,4 @@
-"""What ramps have shown, as messages. Imported when an operator first asks."""
+"""Translates the results of calls during ramps to messages. Imported when an operator first asks."""
 
 from collections.abc import Sequence
 

@@ -39,5 +39,6 @@ def proven(card: Card) -> bool:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, MappingProxyType | Mapping):
+        # msgspec does not know read-only mappings.
         return dict(value)
     raise TypeError(f"a card holds a {type(value).__name__}")

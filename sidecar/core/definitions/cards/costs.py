@@ -73,6 +73,7 @@ def turn_cost(orchestrator: Card, catalogue: Catalogue, agents: Mapping[Definiti
     own = agents[orchestrator.definition.id].usd
     parts = [own]
     for slot in orchestrator.definition.sub_agents:
+        # Every definition that could fill the slot: a rollout may select any of them.
         fillers = [agents[name].usd for name in catalogue.slots[slot]]
         known = [usd for usd in fillers if usd is not None]
         # One unknown price makes the slot's cost unknown: a maximum over the others could be too low.

@@ -47,6 +47,7 @@ def label_of(parts: Iterable[Any]) -> str:
 
 def canonical(value: Any) -> str:
     """Return JSON with sorted keys and no blanks. Lists keep their order; times become whole microseconds."""
+    # Recorded digests depend on every byte of this form: another spelling would make every definition a new one.
     return json.dumps(_plain(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 

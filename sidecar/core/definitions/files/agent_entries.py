@@ -138,6 +138,7 @@ def _flag(fields: Fields, name: str) -> str | None:
     """Return the kill-switch flag, which is named after the definition. Source: TN-58, TN-96, REQUIREMENTS 6.13."""
     flag = fields.matching("enabled_via_flag", FLAG, FLAG_RULE)
     own = SUBAGENT_FLAG_PREFIX + name
+    # Not without an id: its absence is reported already.
     if flag is not None and name and flag != own:
         fields.note("enabled_via_flag", f"{quoted(flag)} must be {quoted(own)}: each definition has its own flag")
     return flag
@@ -149,6 +150,7 @@ def _deprecated(fields: Fields) -> bool:
     if status is not None and status not in {"active", "deprecated"}:
         fields.note("status", f"unknown value {quoted(status)}, not one of active, deprecated")
         status = None
+    # `status` decides if `deprecated` is not written; two spellings that contradict each other are an error.
     deprecated = fields.flag("deprecated", status == "deprecated")
     if status is not None and deprecated != (status == "deprecated"):
         fields.note("status", f"says {status} while `deprecated` says {str(deprecated).lower()}; keep one of them")

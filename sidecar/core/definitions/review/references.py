@@ -216,6 +216,7 @@ def _dangling(registries: Registries) -> Iterator[tuple[SourceLocation, Slot]]:
     slots = slots_of(registries)
     for entry in registries.agents.entries.values():
         for index, slot in enumerate(entry.value.sub_agents):
+            # An empty text is a wrong item, which is reported where it was read.
             if slot and slot not in slots:
                 yield entry.place.at("sub_agents", index), slot
 
