@@ -189,7 +189,8 @@ class MemoryJournal:
         for each in erasure.facts:
             facts = turns[each.turn_id].facts
             facts[each.version - 1] = erased(facts[each.version - 1], erasure.marker.marker_id)
-        # The estimated sizes of the turns stay too large, which only means that they are dropped earlier.
+        # The estimated sizes of the turns stay too large, which only means that they are dropped earlier. The frames
+        # contain the same texts as the facts.
         for turn_id in erasure.turns:
             turns[turn_id].frames.clear()
         self.contents.erasures.append(erasure.marker)

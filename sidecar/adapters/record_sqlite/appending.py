@@ -27,7 +27,7 @@ class Appending:
     """Appends facts, and caches the end of the journal, i.e. its newest numbers and running roots.
 
     The cache is valid because only one process writes to the file. After a transaction that failed, the caller must
-    call `forget`: the cache then contains numbers and roots that were not stored.
+    call `forget`: the cache then contains numbers and roots that were not stored. Only `forget` runs on the event loop.
 
     Args:
         instance: the appending sidecar.
