@@ -23,5 +23,4 @@ def must_begin_before(operation: Operation, opening: Sequence[Operation]) -> Seq
     """
     if operation.kind in NAME_THEIR_DISPATCH:
         return [each for each in opening if each.dispatch_id == operation.dispatch_id]
-    # A copy: the list of the lane shrinks while the operation waits.
     return tuple(opening) if operation.kind in WAIT_FOR_ALL else ()

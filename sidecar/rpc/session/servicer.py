@@ -75,7 +75,6 @@ class SessionServicer:
             await lane.serve(messages)
         finally:
             self._counts.lanes -= 1
-            # Operations may outlive their lane; they belong to the spawner.
             del self._lanes[lane.lane_id]
 
     def _make_parts(self) -> "LaneParts":
