@@ -129,6 +129,7 @@ class MemoryJournal:
             if turn.day == day
             for number, fact in zip(turn.numbers, turn.facts, strict=True)
         ]
+        # In the order of the journal, in which the running roots were computed.
         for _, fact in sorted(found, key=lambda each: each[0]):
             yield fact
 

@@ -112,6 +112,7 @@ class Appending:
             expires, ended, called = _index_row(each.index)
             rows.append((number, each.turn_id, each.day.isoformat(), each.index.episode_id, expires, ended, called))
         insert(connection, NEW_TURN, rows)
+        # Only after the insert, which raises if one of the turns exists already.
         for number, each in enumerate(new, self._turn_number + 1):
             self._turns[each.turn_id] = number
         self._turn_number += len(new)

@@ -70,7 +70,7 @@ class SqliteJournal(SqliteArchiveReads):
         record = cls(engine, instance)
         try:
             await record.begin()
-        except BaseException:
+        except BaseException:  # also a cancellation: the lock of the file must not outlive it
             await engine.close()
             raise
         return record
