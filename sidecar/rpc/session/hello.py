@@ -24,6 +24,7 @@ def server_hello(
     hello = response.hello
     hello.contract.CopyFrom(contract(rules))
     hello.lane_id, hello.instance_id = lane_id, instance_id
+    # The client keeps to these limits itself, so that no operation is refused for them.
     hello.max_operations, hello.max_message_bytes = rules.most_operations, rules.message_bytes
     hello.heartbeat_interval.FromTimedelta(rules.heartbeat_interval)
     hello.resume_grace.FromTimedelta(rules.resume_grace)
