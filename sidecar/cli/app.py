@@ -98,6 +98,7 @@ def make_app(commands: Commands, words: Sequence[str] = ()) -> typer.Typer:
         no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="The dispatch sidecar."
     )
     app.callback()(_about)
+    # An unknown word may be a command of another package; then all groups are needed to print its error or its help.
     whole = first != "--version" and not any(first in names for names in GROUPS)
     for names, add in GROUPS.items():
         if whole or first in names:
@@ -142,7 +143,7 @@ def _add_serving(app: typer.Typer, commands: Commands) -> None:
         raise typer.Exit(health(_settings(commands, config).server.ops_address, PATIENCE, sys.stdout))
 
 
-def _add_looking(app: typer.Typer, commands: Commands) -> None:
+def _add_validate(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.validate.definition_commands import add_definition_commands  # noqa: PLC0415  the same holds
 
     add_definition_commands(app, lambda config: _settings(commands, config), commands.load)
@@ -231,7 +232,7 @@ def _add_verify_log(app: typer.Typer, commands: Commands) -> None:
     add_verify_log(app, commands.verify_log())
 
 
-def _add_record(app: typer.Typer, commands: Commands) -> None:
+def _add_turns(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.record.turn_commands import add_record_commands  # noqa: PLC0415  the same holds
 
     add_record_commands(app, lambda config: _settings(commands, config))
@@ -243,7 +244,7 @@ def _add_history(app: typer.Typer, commands: Commands) -> None:
     add_history_commands(app, lambda config: _settings(commands, config), commands.open_memory)
 
 
-def _add_files(app: typer.Typer, commands: Commands) -> None:
+def _add_record_files(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.record.backup import add_backup, add_migrate  # noqa: PLC0415  the same holds
     from sidecar.cli.record.projection_command import add_projection  # noqa: PLC0415  the same holds
 
@@ -266,7 +267,7 @@ def _add_replay(app: typer.Typer, commands: Commands) -> None:
 
 GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]] = {
     ("serve", "health"): _add_serving,
-    ("validate", "codeowners"): _add_looking,
+    ("validate", "codeowners"): _add_validate,
     ("init",): _add_init,
     ("dev",): _add_dev,
     ("doctor",): _add_doctor,
@@ -278,9 +279,9 @@ GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]]
     ("score", "ramp-watchdog"): _add_evaluation,
     ("console",): _add_console,
     ("verify-log",): _add_verify_log,
-    ("turns", "turn", "episodes"): _add_record,
+    ("turns", "turn", "episodes"): _add_turns,
     ("history",): _add_history,
-    ("migrate", "backup", "projection"): _add_files,
+    ("migrate", "backup", "projection"): _add_record_files,
     ("restored",): _add_restored,
     ("replay",): _add_replay,
     ("completion",): _add_completion,

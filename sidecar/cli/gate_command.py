@@ -97,6 +97,7 @@ def add_gate(
         policy = _policy(settings, tools)
         answers = _answers(tools.lifecycle(policy, settings, card.definition.vertical), card, step, tools.clock)
         questions = _questions(card, step, answers)
+        # Not an empty page: an operator would read it as "no gate can refuse the step".
         if not questions:
             raise _ended("the step needs no gate: it lowers the ramp or leaves it as it is", EX_USAGE)
         simulated = [_simulate(each, card, policy, tools.clock) for each in questions]
@@ -109,6 +110,7 @@ def _answers(policies: "NamedPolicies", card: "Card", step: "Ramps", clock: "Clo
     """Return the answer of each lifecycle policy to the step, by its name. An answer can add gates."""
     from sidecar.operations.rollout.steps.gate_simulation import answers_of_policies  # noqa: PLC0415  `--help` needs none of it
 
+    # Lifecycle policies are asynchronous plugins; the command has no other use for an event loop.
     return asyncio.run(answers_of_policies(policies, card, step.before, step.to, clock.now()))
 
 

@@ -80,7 +80,7 @@ def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
         Exit codes: 0 done, 64 the options are not valid together, 78 the key or the settings cannot be read.
         """
         tools = tools_of()
-        signer = _signer(tools, file, make=False)
+        signer = _signer(tools, file, make=False)  # a new key would be unknown to every sidecar
         # Before the token is printed: a token that every sidecar refuses helps no operator.
         if config is not None:
             _refuse_beyond_limits(tools, config, signer.key_id, role, subject)
@@ -98,6 +98,7 @@ def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
                 jti=tools.new_id(),
             )
             token = seal(claims, signer.sign)
+        # `RoleClaims` and `_length` raise it, e.g. for a subject that is too long or a lifetime of more than an hour.
         except ValueError as problem:
             typer.echo(str(problem), err=True)
             raise typer.Exit(EX_USAGE) from None

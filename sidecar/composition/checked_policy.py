@@ -28,6 +28,7 @@ def checked_policy(settings: Settings, more: Sequence[object] = ()) -> PolicyMap
         PluginProblem: a plugin cannot be loaded, or its settings are wrong.
         SettingsProblem: the settings name a connector that no plugin offers.
     """
+    # Instances come afterwards, because they are copies of loaded descriptors.
     loaded = load_plugins((*BUILT_INS, *more), PluginSelection(tuple(settings.plugins.enabled)))
     # Before the names are checked: an instance has a name of its own, which the settings may use.
     host = with_configured(loaded, settings)

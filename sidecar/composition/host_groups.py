@@ -35,8 +35,10 @@ def agents_plans(server: ServerSettings, agents: ListenerPlan) -> Sequence[Liste
         SettingsProblem: there is no such group of users.
     """
     groups = groups_of(server)
+    # The socket without a group is restricted, too: a grant of a group is refused there.
     plans = [replace(agents, entrance=replace(agents.entrance, peers=SocketOfGroup("", groups)))]
     for name, group in server.host_groups.items():
+        # The path of the socket tells the group, and the kernel which users can reach the path.
         entrance = replace(agents.entrance, peers=SocketOfGroup(name, groups))
         plans.append(replace(agents, socket=group.agents_socket, entrance=entrance, group=group_id(name, group)))
     return plans
@@ -44,6 +46,7 @@ def agents_plans(server: ServerSettings, agents: ListenerPlan) -> Sequence[Liste
 
 def group_id(name: str, group: HostGroupSettings) -> int:
     """Return the number of a group of users. Raises `SettingsProblem`."""
+    # A number need not exist in the system: containers often have none of the host's groups.
     if group.group.isdecimal():
         return int(group.group)
     try:

@@ -57,6 +57,7 @@ class LaneReports:
             event_names.LANE_STALLED,
             "a session lane was given up: its client did not read it",
             lane_id=stall.lane_id,
+            # At most `MOST_IDS` of `core/session/stalls.py`, even if the lane had more.
             operations=len(stall.correlation_ids),
             oldest=stall.correlation_ids[:NAMED],
             dropped_bytes=stall.dropped_bytes,

@@ -188,7 +188,7 @@ def _principals(parts: Components, policy: PolicyMap) -> "tuple[EstablishPrincip
 
     configured, clock = parts.settings.principals, parts.replaced.clock
     principals, loop = verified_principals(configured, clock, parts.recorder.anomaly)
-    principals.tokens_needed = bool(exchanging)
+    principals.tokens_needed = bool(exchanging)  # otherwise no token is kept in memory
     return principals, (loop,)
 
 
@@ -221,7 +221,7 @@ async def _ports(
     making, of = PluginThreads(policy.host, anomaly), settings.flags
     backends = {each.name: making.made(each, partial(make_flag_backend, each, of.get(each.name, {}))) for each in specs}
     for backend in backends.values():
-        opened.push_async_callback(closed, backend.close)
+        opened.push_async_callback(closed, backend.close)  # before any contact: its thread exists already
     calls = PluginCalls(parts.tasks, hung_reports(parts.recorder))
     flags = FlagSnapshotKeeper(
         backends, policy.flag_routes, replaced.clock, flag_timing(settings), FlagReports().changed, calls

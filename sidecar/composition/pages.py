@@ -43,11 +43,13 @@ def pages(metrics: RecentMetrics, readiness: Readiness, redactor: Redactor) -> M
         return Page(OK, content_type, page)
 
     async def ready(accept: str) -> Page:
+        # `default`: a section must not break the page by a value that JSON lacks. The redactor cleans the whole text.
         detail = redactor.clean(json.dumps(readiness.detail(), indent=2, default=str))
         status = OK if readiness.ready else UNAVAILABLE
         return Page(status, JSON, f"{detail}\n".encode())
 
     async def alive(accept: str) -> Page:
+        # Always OK: that this line runs shows that the event loop is alive. A restart helps against nothing else.
         return Page(OK, JSON, b'{"alive": true}\n')
 
     return {"/metrics": numbers, "/readyz": ready, "/healthz": alive}

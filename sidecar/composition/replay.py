@@ -105,9 +105,11 @@ def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: Ca
         try:
             return await replay_turn(document, recording, operations, KEYS, rules)
         finally:
+            # Tasks that a recorded dispatch left, e.g. abandoned attempts, would keep the virtual loop busy.
             await tasks.close()
 
     try:
+        # A replay must end by itself: virtual time has no user who would stop it.
         return simulate(loop, play())
     except (Deadlock, Runaway) as stuck:
         raise CannotReplay(f"the replay does not come to an end: {stuck}") from None
@@ -189,6 +191,7 @@ class _RecordedCallCounts:
 
     async def left(self, principal: Principal, dispatch_id: DispatchId, slot: Slot, limit: int) -> int | None:
         of_slot = [each.reason for each in self._recorded.get(dispatch_id, ()) if each.sub_agent_id == slot]
+        # None means that the count could not be read, as in the recording.
         if CallFailure.DAILY_LIMIT_UNKNOWN in of_slot:
             return None
         return len(of_slot) - of_slot.count(CallFailure.DAILY_LIMIT_REACHED)
@@ -218,6 +221,7 @@ class _SilentRecorder:
     """Ignores every metric and event: a replay must not be counted as real work."""
 
     def __getattr__(self, name: str) -> Any:
+        # Any method of the interface, also one that is added later.
         return lambda *_: None
 
 

@@ -93,14 +93,14 @@ async def running_sidecar(
 
     Raises:
         SettingsProblem, PluginProblem: the sidecar cannot start with this configuration.
-        AddressHeld: another process serves one of the addresses.
+        AddressInUse: another process serves one of the addresses.
         CannotListen: one of the addresses cannot be served.
     """
     async with AsyncExitStack() as opened:
         healths: list[Health] = []  # filled while the listeners open; readiness may change before
 
         async def set_health(serving: bool) -> None:
-            for health in healths:
+            for health in healths:  # read at each change; listeners that open later begin with NOT_SERVING
                 await health.set_serving(serving)
 
         parts = _parts(settings, redactor or Redactor(), replaced or Overrides(), set_health)
@@ -113,7 +113,7 @@ async def running_sidecar(
         ending = await opened.enter_async_context(AsyncExitStack())
         # Before any object is built that could log it: the redactor must know the secret first.
         boot_secret = _boot_secret(parts)
-        interceptors = parts.telemetry.interceptors(opened)
+        interceptors = parts.telemetry.interceptors(opened)  # gRPC takes them only when a server is created
         operations, plans, loops = await joined_operations(parts, record, boot_secret, opened)
         context = _handler_context(parts)
         for plan in plans:
@@ -123,7 +123,7 @@ async def running_sidecar(
         metrics = RecentMetrics(parts.metrics, parts.replaced.clock.monotonic, parts.replaced.metrics_age)
         ops = OpsHttp(pages(metrics, parts.readiness, parts.redactor), parts.defects.of_page)
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address, place))
-        loops += await parts.telemetry.begin(ending)
+        loops += await parts.telemetry.begin(ending)  # after the listeners: the exporters load slowly
         # Loops begin only here: building may fail half-way, and a loop would use unfinished objects.
         _supervise(parts, [*loops, *((_name_of(run), run) for run in operations.loops)])
         sidecar = _sidecar_of(parts, operations, boot_secret, ops_address, set_health, plans)
@@ -186,6 +186,7 @@ async def _record(parts: Components) -> AsyncIterator[OpenRecord]:
     configured = parts.settings.record
     async with (
         opened_record(configured, dependencies) as record,
+        # Inside the record, so that the last checkpoint is written before the journal closes.
         guarded_record(
             configured, record.journal, record.rollouts, dependencies, parts.metrics, parts.readiness
         ) as loops,
@@ -220,12 +221,14 @@ def _name_of(run: Callable[[], Coroutine[Any, Any, None]]) -> str:
 def _supervise(parts: Components, loops: Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]) -> None:
     supervisor = Supervisor(LoopReports(parts.metrics, parts.readiness))
     for name, run in loops:
+        # `keep` restarts the loop whenever it ends; the task itself ends only with the process.
         parts.tasks.spawn(supervisor.keep(name, run), name)
 
 
 def _log_addresses(sidecar: Sidecar) -> None:
     server = sidecar.settings.server
     groups = {name: str(group.agents_socket) for name, group in server.host_groups.items()}
+    # Immediately, because tests and deployments wait for this line.
     StructuredLog("sidecar.listeners").prompt(
         event_names.LISTENING,
         "the sidecar listens",

@@ -53,6 +53,7 @@ def outgoing_files(settings: Settings, host: PluginHost) -> Mapping[str, TlsFile
     for kind, sections in plugin_sections(settings).items():
         for name, section in sections.items():
             registered = host.registered.get((kind, name))
+            # A section without a registered plugin is refused elsewhere, with a better message.
             if registered is not None and registered.distribution == BUILT_IN:
                 # These three settings have the same names in every built-in plugin.
                 ca, certificate, key = (
@@ -96,7 +97,7 @@ def secure_plans(
                 plan,
                 socket=SecureAddress(
                     address=addresses[name],
-                    credentials=lambda: server_credentials(watched),
+                    credentials=lambda: server_credentials(watched),  # reads the watched files again at each handshake
                     connection_age=configured.connection_age,
                     bound=partial(bound.__setitem__, name),
                 ),
@@ -180,6 +181,7 @@ class CertificateWatch:
 
     def follow_later(self, name: str, files: TlsFiles) -> None:
         """Watch files that a plugin reads itself. Files that cannot be used are reported and tried again."""
+        # The first attempt to read them is made by `run`.
         self._followed[name] = FollowedFiles(files)
 
     def show(self, metrics: Metrics, readiness: Readiness, bound: Mapping[str, str]) -> None:
@@ -207,6 +209,7 @@ class CertificateWatch:
                 continue
             number, left = watched.current().number, validity.left(now).total_seconds()
             if left > 0 and number != end.warned:  # one that has expired is reported as unusable
+                # Once for each version of the files: after a renewal that is late again, a new warning is due.
                 end.warned = number
                 when = f"expires in {left / 3600:.1f} hours ({validity.ends:%Y-%m-%d %H:%M} UTC)"
                 self._anomaly("tls_certificate_expires", f"{name}: {end.files.certificate_file} {when}: renew it")
@@ -224,6 +227,7 @@ class CertificateWatch:
                         end.problem = str(problem)
                         self._unusable(name, end.problem)
             else:
+                # Reads the files again if they have changed; problems go to `_unusable`.
                 end.watched.current()
             yield name, end
 

@@ -63,6 +63,7 @@ def argument_problem(schema_text: str, value: Any) -> str:
     schema, known = _schema(schema_text)
     # Lazily: a model can send thousands of problems, and only a few are shown.
     found = islice(validator_of(schema_text).iter_errors(value), PROBLEMS_AT_MOST)
+    # Without repetitions: problems of different values can read the same, because names are hidden.
     line = "; ".join(dict.fromkeys(_described(error, schema, known) for error in found))
     return line if len(line) <= LINE_AT_MOST else f"{line[:LINE_AT_MOST]}…"
 
@@ -109,7 +110,7 @@ def _rule(error: ValidationProblem) -> str:
     if keyword == "type":
         return f"must be of type {' or '.join(said)}"
     if keyword == "enum":
-        return f"must be one of {_shown(said)[1:-1]}"
+        return f"must be one of {_shown(said)[1:-1]}"  # without the brackets of the JSON list
     if keyword in _LIMITS:
         return _LIMITS[keyword].format(_shown(said))
     # Only if all alternatives failed at the same place: otherwise their rules would be about different values.

@@ -23,6 +23,7 @@ def require_features(required: Sequence[str], offered: Sequence[str], version: i
         InvalidRequest: there are too many names, or a name that no feature can have.
         FeatureUnsupported: at least one feature is not offered; `metadata` names the missing and the offered ones.
     """
+    # First, because the refusal below repeats the names.
     if len(required) > MOST_FEATURES or any(not 0 < len(each) <= LONGEST_FEATURE for each in required):
         problem = f"must be at most {MOST_FEATURES} names of 1 to {LONGEST_FEATURE} characters"
         raise InvalidRequest(f"{field} {problem}", fields=[FieldProblem(field, problem)])

@@ -38,6 +38,7 @@ class Validator(Protocol):
 
 def canonical_text(value: Any) -> str:
     """Return canonical JSON: sorted keys, no spaces. Nested read-only mappings and tuples are allowed."""
+    # Digests of surfaces and idempotency keys depend on every byte of this form: it must not change.
     return json.dumps(_plain(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -22,5 +22,5 @@ class UserToken:
         return "UserToken(...)"
 
     def __reduce__(self) -> str:
-        """Refuse to be written anywhere. Raises `TypeError`."""
+        """Refuse to be pickled or copied. Raises `TypeError`."""
         raise TypeError("a user's token is not written anywhere")

@@ -30,6 +30,7 @@ class _LateCalls:
 
     def __init__(self, now: float) -> None:
         self.since = now
+        # A longer memory is not needed: a queue is long if so many were served in the time that one call has waited.
         self.served = deque[float](maxlen=LONG_QUEUE)
 
 

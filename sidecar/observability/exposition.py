@@ -54,6 +54,7 @@ class RecentExposition:
         """Return the page and its content type. There are only a few content types, so the cache stays small."""
         _, content_type = choose_encoder(accept)
         now = self._monotonic()
+        # By content type, because scrapers with different `Accept` headers get different pages.
         made = self._made.get(content_type)
         if made is None or now - made[0] >= self._age:
             self._made[content_type] = made = (now, exposition(self._metrics, accept)[0])

@@ -75,6 +75,7 @@ class LineLimit:
                 kind = Kind("", record.levelno, OTHER, OTHER)
             period = self._periods.get(kind)
             if period is None or now >= period.until:
+                # The number of omitted lines must be reported before the new period counts from 0.
                 self._end(kind)
                 period = self._periods[kind] = _Period(now + PERIOD)
             if period.passed < MOST_LINES:

@@ -66,6 +66,7 @@ class StructuredLog:
             raised = None if error is None else (type(error), error, error.__traceback__)
             # Not through `Logger.log`, which searches the stack for file and line; our lines do not contain them.
             record = logging.LogRecord(self._logger.name, level, "", 0, text, (), raised)
+            # Errors never wait for further lines: the process may be about to end.
             record.event, record.fields, record.prompt = event, fields, prompt or level >= logging.ERROR
             record.of_trace = LOGGED.get()
             self._logger.handle(record)
@@ -91,6 +92,7 @@ def logging_to(out: TextIO, kind: Literal["text", "json"], level: str, redactor:
     """Log the whole process to `out` while the context is open; flush at its end."""
     front = LossyQueue(ALWAYS)
     thread = LogThread(front, out, LineFormatter(kind, redactor).format)
+    # The root logger, so that lines of libraries and plugins take the same way.
     root, always = logging.getLogger(), logging.getLogger(ALWAYS)
     before = (root.level, root.handlers[:], logging.raiseExceptions)
     # Otherwise `logging` would print a traceback for each line that it cannot write to a closed standard error.
@@ -125,6 +127,7 @@ def _as_json(record: logging.LogRecord) -> str:
     }
     if record.exc_info:
         line["traceback"] = "".join(traceback.format_exception(*record.exc_info))
+    # `default`: a field may be any object, and a line must never fail because of it.
     return json.dumps(line, default=str, ensure_ascii=False)
 
 
@@ -144,10 +147,12 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
     """Return the fields of a line, with its trace. The line of a span has the ids of that span in its fields."""
     trace: TraceContext = getattr(record, "of_trace", NO_TRACE)
     fields: dict[str, Any] = getattr(record, "fields", {})
+    # A field must not occur twice in a line.
     if not trace.traceparent or "trace_id" in fields:
         return fields
     return {**fields, "trace_id": trace.trace_id, "span_id": trace.span_id}
 
 
 def _short(value: Any) -> str:
+    # Everything else is quoted as JSON, so that the fields of a line stay separable.
     return value if isinstance(value, str) and value.isalnum() else json.dumps(value, default=str, ensure_ascii=False)

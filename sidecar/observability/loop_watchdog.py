@@ -74,7 +74,7 @@ class LoopWatchdog:
         try:
             yield
         finally:
-            self._stopped.set()
+            self._stopped.set()  # wakes the thread from its wait
             # Waits for one interval at most, because each wait of the thread is that short.
             self._thread.join()
 

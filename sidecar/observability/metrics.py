@@ -37,6 +37,7 @@ class Counter(Struct):
         if key not in series:
             # Only for a new key, so that the usual case is one look-up.
             key = bounded(series, key)
+            # The shared series may exist already.
             series.setdefault(key, 0)
         series[key] += by
 
@@ -66,6 +67,7 @@ class Histogram(Struct):
         """Count one value."""
         # `or` is safe: a `Buckets` is never false.
         buckets = self.series.get(key) or self._begin(bounded(self.series, key))
+        # `bisect_left`, because a bound belongs to its own bucket (`le` in Prometheus).
         buckets.counts[bisect_left(self.bounds, value)] += 1
         buckets.total += value
 

@@ -20,6 +20,7 @@ class RefusalReports:
         self._log = StructuredLog("sidecar.operators")
         self._refused = metrics.counter(names.OPERATORS_REFUSED, "Calls of operators that were not let in.", "cause")
         for cause in CAUSES:
+            # So that the first refusal is a rise from 0, which alerts can see.
             self._refused.add(cause, by=0)
 
     def refused(self, method: str, cause: str, caller: Caller | None) -> None:

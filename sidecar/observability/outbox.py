@@ -46,6 +46,7 @@ class Outbox:
 
     def put(self, signal: Signal, item: Any) -> None:
         """Queue an item; drop and count it if the queue is full. Only for the event loop."""
+        # The newest item is dropped: if the loop removed the oldest, `take` in the thread could find too few.
         waiting = self._waiting[signal]
         if len(waiting) >= self._most:
             self._refused[signal] += 1
@@ -102,11 +103,13 @@ class OutboxWorker:
         """Send the queued items for at most this time. Blocks, so it must not be called in the event loop."""
         self._closing = True
         self._outbox.news.set()
+        # The thread is not waited for any longer: it is a daemon and ends with the process.
         self._thread.join(seconds)
 
     def _run(self) -> None:
         while True:
             self._outbox.news.wait(self._interval)
+            # Before the queues are read: an item that is added from here on sets it again.
             self._outbox.news.clear()
             # Read before the round, so that the last round includes every item that was queued before the end.
             closing = self._closing

@@ -35,6 +35,7 @@ class Readiness:
     @property
     def attention(self) -> tuple[str, ...]:
         """Problems that an operator should look at although turns are accepted, one sentence each."""
+        # Each source is asked again, because a problem may be over since the last request.
         return tuple(sentence for read in self._concerns for sentence in read())
 
     def block(self, what: str, why: str) -> None:

@@ -47,7 +47,7 @@ UNKNOWN_TYPES: Final = 1000
 BEGINNINGS: Final = 1000
 """The most remembered prompt beginnings. Providers, too, drop cached ones after minutes to hours."""
 NO_TYPE: Final = "progress in prose, not a typed identifier"
-REPORTS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+REPORTS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)  # per call; most sub-agents report a few times
 
 
 class MeasuringRecorder(ScoreReports):
@@ -115,7 +115,7 @@ class MeasuringRecorder(ScoreReports):
         self._turns = metrics.counter(names.TURNS_ENDED, "Turns that ended.", "close_reason", "cap")
         self._idle_ended = metrics.counter(names.IDLE_TURNS_ENDED, "Idle turns that were ended.", "why")
         for why in ("lifetime", "room"):
-            self._idle_ended.add(why, by=0)
+            self._idle_ended.add(why, by=0)  # so that alerts see the first one as a rise
         self._over_cap = metrics.counter(names.TURNS_OVER_CAP, "Turns with more calls than the cap.")
         self._intents = metrics.histogram(names.INTENTS, "Distinct sub-agents called in a turn.", FEW)
         self._fan_out = metrics.histogram(names.FAN_OUT, "Distinct sub-agents that ran in a turn.", SUB_AGENTS)
@@ -219,7 +219,7 @@ class MeasuringRecorder(ScoreReports):
         self._intents.observe(fields["intent_count"])
         self._fan_out.observe(distinct)
         if record.cap is CapBehaviour.OVER:
-            self._over_cap.add()
+            self._over_cap.add()  # `turn.ended_total` counts it, too; this one has no labels
         succeeded = len([call for call in ran if call.outcome is Outcome.SUCCEEDED])
         for call in ran:
             self._reports.observe(call.status_events, call.sub_agent_id or "")
@@ -285,7 +285,7 @@ class MeasuringRecorder(ScoreReports):
 
     def security_incident(self, slot: str, tool_id: str, child_id: str, reason: str) -> None:
         """Log and count a response that may belong to another user. Source: PC2-FR-12c."""
-        self._incidents.add(str(reason))
+        self._incidents.add(str(reason))  # beside `_principal`, which counts one of these reasons only
         text = INCIDENT_WORDS.get(reason, "a data service's response may belong to another user; it was withheld")
         about = {"sub_agent_id": slot, "tool_id": tool_id, "child_id": child_id, "reason": str(reason)}
         self._always.error(event_names.SECURITY_INCIDENT, text, None, **about)

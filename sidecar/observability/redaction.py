@@ -61,7 +61,7 @@ class Redactor:
         if MAY_HOLD_TOKENS.search(text):
             text = TOKENS.sub(REPLACEMENT, text)
         if text.isascii():
-            small = text.lower()
+            small = text.lower()  # one copy, for two cheap substring tests
             bearer, headers = "authorization" in small or "bearer" in small, "x-subagents-" in small
         else:
             bearer = headers = True  # with (?i) a pattern also matches e.g. U+017F for `s`, which `lower` keeps

@@ -115,11 +115,14 @@ class MeasuringRolloutRecorder:
         # Not imported: the module takes long to load, and if it is not loaded, there is no span.
         traces = sys.modules.get("opentelemetry.trace")
         if traces is not None:
+            # The current span ignores the event if there is no real one. Only the kind is added: a detail may contain
+            # names and texts, which are for the log.
             traces.get_current_span().add_event(event_names.ANOMALY, {"kind": kind})
 
 
 def _major(each: MajorChange) -> str:
     """Return a text that says which card still serves after a major change, and how the new card can be served."""
+    # Eight digits of the digest identify a card; the operator types them.
     new = each.loaded.rpartition(":")[2][:8]
     return (
         f"{each.definition_id} (slot {each.slot}) changed in a major way (model, tools or prompt blocks): the recorded "

@@ -27,6 +27,7 @@ class ScoreReports:
         source, shown = score.source.name.lower(), score.name
         if shown not in self._score_names:
             if len(self._score_names) < MOST_NAMES:
+                # First come, first served: a name keeps its series for the life of the process.
                 self._score_names[shown] = None
             else:
                 shown = OTHER

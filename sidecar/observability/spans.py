@@ -50,6 +50,7 @@ class RecordedSpan:
         """End the span; it failed if `failure` is not empty."""
         if failure:
             self._span.set_attribute(span_names.ERROR_TYPE, failure)
+            # Without a description: an error text may contain data of a user.
             self._span.set_status(Status(StatusCode.ERROR))
         self._span.end()
 
@@ -127,6 +128,7 @@ class SampledSpans:
         if not parent.sampled:
             return None
         card = child.tool.card
+        # `rpartition`: a text without a colon is only a model, and the provider is unknown.
         provider, _, model = card.model.provider_model.rpartition(":")
         attributes: Attributes = {
             span_names.OPERATION: span_names.INVOKE_AGENT,
@@ -180,6 +182,7 @@ def traceparent_of(span: Span) -> str:
 def remote(parent: TraceContext) -> Span:
     """Return a span of another process, or an invalid one for an empty context."""
     if not parent.traceparent:
+        # An invalid parent makes OpenTelemetry begin a new trace.
         return NonRecordingSpan(SpanContext(0, 0, is_remote=False))
     flags = parent.traceparent[-2:]
     context = SpanContext(
@@ -187,6 +190,7 @@ def remote(parent: TraceContext) -> Span:
         int(parent.span_id, 16),
         is_remote=True,
         trace_flags=TraceFlags(int(flags, 16)),
+        # Passed on unchanged: other systems of the client keep their own data in it.
         trace_state=TraceState.from_header([parent.tracestate]) if parent.tracestate else None,
     )
     return NonRecordingSpan(context)

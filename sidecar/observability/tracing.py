@@ -71,6 +71,7 @@ def make_tracing(
         outbox: receives the spans; None: they are written to the log.
         gets_span: returns whether a call gets a span.
     """
+    # Without batches: the log queues the spans itself.
     processor = SimpleSpanProcessor(LoggedSpans()) if outbox is None else OutboxSpans(outbox)
     # A client that has decided about sampling is followed; the ratio decides about the rest.
     provider = provider_of(ParentBased(TraceIdRatioBased(settings.trace_ratio)), sender(), processor)
@@ -87,6 +88,7 @@ def sender() -> Resource:
 
 def provider_of(sampler: Sampler, resource: Resource, processor: SpanProcessor) -> TracerProvider:
     """Return a provider of its own, so that plugins that use OpenTelemetry's global provider do not interfere."""
+    # No hook at the exit of the interpreter: `close` ends the provider in the order that composition chose.
     provider = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(processor)
     return provider
@@ -112,6 +114,7 @@ class SpansOfWrittenStreams(OpenTelemetryAioServerInterceptor):
     The original iterates over the handler's result instead, so that every such call fails.
     """
 
+    # Overrides a private method: the instrumentation has no public place between the start of a span and the handler.
     @contextmanager
     def _start_span(self, *given: Any, **named: Any) -> Iterator[Span]:
         start: Callable[..., AbstractContextManager[Span]] = super()._start_span
@@ -153,6 +156,7 @@ class SpansOfOperations:
             RPC_SYSTEM: "grpc",
             RPC_SERVICE: service,
             RPC_METHOD: name,
+            # OK, unless `ended` is called.
             RPC_GRPC_STATUS_CODE: 0,
         }
         # Binary metadata cannot carry a trace context.

@@ -26,6 +26,7 @@ def compiled(schema: Mapping[str, Any]) -> "jsonschema_rs.Validator":
 def to_plain(value: Any) -> Any:
     """Copy mappings and sequences into dicts and lists, so that neither side can change the other's."""
     if isinstance(value, Mapping):
+        # JSON has only texts as keys.
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_plain(item) for item in value]

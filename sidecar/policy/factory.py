@@ -59,6 +59,7 @@ def make_flag_backend(spec: FlagBackendSpec, settings: Mapping[str, Any]) -> Fla
 
 def make_runner(spec: RunnerSpec, config: RunnerConfig) -> Runner:
     """Create a runner for one target. Raises `PluginProblem` if the settings or the factory are wrong."""
+    # The factory gets the checked copy, and so cannot change the settings of another target.
     checked = replace(config, settings=checked_settings(spec, config.settings))
     return _create(spec, lambda: spec.factory(checked), ("run", "close"))
 
@@ -115,6 +116,7 @@ def checked_settings(spec: PluginSpec, settings: Mapping[str, Any]) -> dict[str,
     """
     section = section_of(spec)
     copied: dict[str, Any] = to_plain(settings)
+    # The schema of the plugin does not have this key and would refuse it.
     copied.pop(PLUGIN, None)
     # Most plugins have no settings. `jsonschema_rs` then need not be imported, which takes longer than the check.
     if not copied and _accepts_empty(spec.config_schema):
@@ -122,6 +124,7 @@ def checked_settings(spec: PluginSpec, settings: Mapping[str, Any]) -> dict[str,
     # All problems at once, so that an operator corrects the section in one edit.
     problems = [_problem_line(section, error) for error in compiled(spec.config_schema).iter_errors(copied)]
     if problems:
+        # The library names an unknown key only as unexpected; the operator also needs the names that exist.
         known = sorted(_properties(spec))
         unknown = [name for name in copied if name not in known]
         meant = [f"`{name}` may mean `{near}`" for name in unknown if (near := nearest(name, known))]
@@ -175,11 +178,13 @@ def _problem_line(section: str, error: "jsonschema_rs.ValidationError") -> str:
 
 def _accepts_empty(schema: Mapping[str, Any]) -> bool:
     """Return whether a schema surely accepts an empty object, without loading the library that compiles schemas."""
+    # Only if every keyword is known to accept it: an unknown keyword leads to the complete check.
     return schema.get("type") == "object" and not schema.get("required") and schema.keys() <= OPTIONAL_KEYWORDS
 
 
 def _properties(spec: PluginSpec) -> Mapping[str, Any]:
     properties = spec.config_schema.get("properties", {})
+    # The schema of a plugin may contain anything here; this is only for a hint.
     return properties if isinstance(properties, Mapping) else {}
 
 

@@ -33,9 +33,11 @@ def errno_of(error: BaseException) -> str:
     for _ in range(MOST_CAUSES):
         if found is None:
             break
+        # Some `OSError`s have no number, or one that the system does not know.
         number = found.errno if isinstance(found, OSError) else None
         if number is not None and number in errorcode:
             return errorcode[number]
+        # Transports wrap the error of the system, with or without `from`.
         found = found.__cause__ or found.__context__
     return ""
 
@@ -49,6 +51,7 @@ def grpc_fault(target: str, status: str, text: str, setting: str) -> Fault:
         text: the message of the gRPC library.
         setting: the name of the setting that contains the target, for the remedy.
     """
+    # The message ends with the text of the system, after the last colon.
     errno = ERRNO_OF_TEXT.get(text.rpartition(": ")[2], "")
     address = GRPC_ADDRESS.search(text)
     return Fault(target, address[1] if address else target, errno or f"gRPC {status}", remedy_for(errno, setting))

@@ -94,6 +94,7 @@ class PluginHost(Struct, frozen=True):
         """
         installed = (one for one in self.registered.values() if one.distribution != BUILT_IN)
         factories = ((getattr(one.spec, "factory", None), one.distribution) for one in installed)
+        # By the factory, because a hook may be in another module than the code that runs later.
         return {getattr(factory, "__module__", "").partition(".")[0]: name for factory, name in factories}
 
     def is_own(self, spec: PluginSpec) -> bool:
@@ -173,6 +174,7 @@ def load_plugins(
     none_enabled = offers is None and not selection.enabled
     # The start uses the survey, so that `sidecar plugins list` reports exactly the problems that would stop the start.
     host = survey_plugins(built_ins, selection, () if none_enabled else offers)
+    # The first problem stops the start; the list command shows all of them.
     for _, problem in host.failed:
         raise problem
     return host
@@ -193,6 +195,7 @@ def survey_plugins(
     registered: dict[tuple[PluginKind, str], Registered] = {}
     for plugin in built_ins:
         label = getattr(plugin, "__name__", type(plugin).__name__)
+        # First, so that an installed plugin cannot take the name of a built-in one: its own registration fails.
         specs = _built_in(plugin, label)
         _add(registered, [Registered(spec, BUILT_IN, "", f"built-in {label}") for spec in specs])
     failed: list[tuple[PluginOffer, PluginProblem]] = []
@@ -246,6 +249,7 @@ def _add(registered: dict[tuple[PluginKind, str], Registered], new: Sequence[Reg
     adding: dict[tuple[PluginKind, str], Registered] = {}
     for one in new:
         key = (one.spec.kind, one.spec.name)
+        # Also within one plugin: two of its hooks may return descriptors of one name.
         other = registered.get(key) or adding.get(key)
         if other is not None:
             raise PluginProblem(

@@ -54,6 +54,7 @@ def guarded(work: Callable[[], Any], *, doing: str, where: str, remedy: str) -> 
     """
     try:
         return work()
+    # The only exception that surely comes from the user and not from the plugin.
     except Interrupted:
         raise
     # `BaseException`, because a plugin's `SystemExit` would end the sidecar without an explanation.
@@ -79,5 +80,6 @@ def choices_for(name: str, choices: Iterable[str]) -> str:
 
 def cause_of(error: BaseException) -> str:
     """Return the type of an error and the first `LONGEST_CAUSE` characters of its text, on one line."""
+    # One line, because the message is one line of a log or list.
     text = " ".join(str(error).split())[:LONGEST_CAUSE]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

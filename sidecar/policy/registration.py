@@ -161,6 +161,7 @@ def _check_spec(spec: PluginSpec, where: str) -> None:
             where=where,
             remedy=f"state `{spec.kind}/<major>`, e.g. `{spec.kind}/{SUPPORTED_MAJORS[spec.kind][-1]}`",
         )
+    # An error of its own: another version of the plugin helps, a correction of it does not.
     if int(match[2]) not in SUPPORTED_MAJORS[spec.kind]:
         spoken = ", ".join(f"{spec.kind}/{major}" for major in SUPPORTED_MAJORS[spec.kind])
         raise Incompatible(

@@ -113,6 +113,7 @@ class PolicyMap(Struct, frozen=True):
 
     def of(self, vertical: Vertical | None) -> VerticalPlugins:
         """Return the descriptors of a vertical."""
+        # Entries of verticals are complete: they include the values of the default.
         return self.default if vertical is None else self.verticals.get(vertical, self.default)
 
     def runner(self, vertical: Vertical | None, named: str | None, where: str) -> RunnerSpec:
@@ -169,6 +170,7 @@ def resolve_policy(settings: PolicySettings, host: PluginHost) -> PolicyMap:
         vertical: _descriptors(_with_defaults(names, default_names), f"policy.verticals.{vertical}", host)
         for vertical, names in settings.verticals.items()
     }
+    # Only in the default: an episode may have turns of several verticals.
     memory = _spec(host, EpisodeMemorySpec, default_names.memory, "policy.default.memory")
     # A name may be listed twice by mistake: two sinks of one name would deliver each event twice.
     sinks = tuple(_spec(host, AuditSinkSpec, name, "audit.sinks") for name in dict.fromkeys(settings.sinks))
@@ -193,6 +195,7 @@ def _descriptors(names: PolicyNames, where: str, host: PluginHost) -> VerticalPl
 
 def _with_defaults(names: PolicyNames, defaults: PolicyNames) -> PolicyNames:
     configured = asdict(names)
+    # None and not false: an empty list of policies is a choice.
     complete = {name: getattr(defaults, name) if value is None else value for name, value in configured.items()}
     own = _by_gate(names.gates)
     # A vertical's `*` replaces all gates of the default. Otherwise a gate that the default names would get the
@@ -206,4 +209,5 @@ def _by_gate(gates: str | Mapping[str, str] | None) -> Mapping[str, str]:
 
 
 def _spec(host: PluginHost, spec_type: type[SpecT], name: str | None, where: str) -> SpecT:
+    # An empty name matches no plugin, so the error lists the choices.
     return host.spec(spec_type, name or "", where)

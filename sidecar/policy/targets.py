@@ -76,6 +76,7 @@ def _host_of(target: str) -> str:
     """Return the host of a gRPC target such as `dns:///shop:7443` or `[::1]:7443`, without port and brackets."""
     if target.startswith(ADDRESS_SCHEMES):
         target = target.partition(":")[2].rsplit("/", maxsplit=1)[-1]
+    # gRPC decodes a target, too: the check must see the host to which gRPC connects.
     target = unquote(target)
     if target.startswith("["):
         return target[1:].partition("]")[0]

@@ -62,6 +62,7 @@ class AdminServicer:
         )
 
     async def _list_plugins(self, message: pb.ListPluginsRequest, call: Call) -> pb.ListPluginsResponse:
+        # All three together are unique: two distributions may offer one name, and one name may have several kinds.
         shown, token = page_of(
             self._administer.plugins(), message, lambda row: f"{row.kind} {row.name} {row.distribution}"
         )
@@ -101,6 +102,7 @@ class AdminServicer:
     async def _verify_log(self, message: pb.VerifyLogRequest, call: Call) -> None:
         # Closed at once when the client leaves, so that the verification stops reading the record.
         async with aclosing(self._administer.verify()) as reports:
+            # Progress is sent too, so that neither the client nor a proxy takes a long verification for a dead call.
             async for verified in reports:
                 await send(call, _verified(verified), self._write_timeout)
 

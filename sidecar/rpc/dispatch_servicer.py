@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sidecar.operations.establish_principal import EstablishPrincipal
 
 EVENTS_IN_A_FRAME: Final = 64
-"""The most events of one frame. An event has up to 8 KiB besides its outcome, and a message at most 4 MiB."""
+"""The most events of one frame. An event has up to 8 KiB besides its outcome; a message has at most 4 MiB."""
 LARGE: Final = 1024 * 1024
 """Bytes of a message above which the result is sent in a separate message, after the events with the same answers."""
 
@@ -91,6 +91,7 @@ class GrpcFrames:
 
     async def _write(self, raw: bytes) -> None:
         loop, context = asyncio.get_running_loop(), self._call.context
+        # One limit for headers and message: the client must accept both within it.
         until = loop.time() + self._timeout.total_seconds()
         if len(raw) > SENT_UNREAD and not self._headers_sent:
             # Headers travel with the first message. If that message is never read, gRPC would try to send them again
@@ -98,6 +99,7 @@ class GrpcFrames:
             self._headers_sent = True
             await deadline_at(until, context.send_initial_metadata(()), loop.call_at)
         await deadline_at(until, context.write(raw), loop.call_at)
+        # `write` sends the headers, if they were not sent before.
         self._headers_sent = True
 
     def check(self) -> bytes | None:
@@ -120,6 +122,7 @@ def parts_of(frame: Frame) -> Sequence[Frame]:
     """Split a frame with many events, e.g. after a long interruption of the client, into several frames."""
     parts = []
     while len(frame.events) > EVENTS_IN_A_FRAME:
+        # The snapshot leaves with the first part, and the result with the last: clients expect this order.
         parts.append(Frame(frame.snapshot, frame.events[:EVENTS_IN_A_FRAME]))
         frame = Frame(None, frame.events[EVENTS_IN_A_FRAME:], frame.result)
     parts.append(frame)
@@ -161,7 +164,7 @@ class DispatchServicer:
     Args:
         operations: the operations behind the service.
         write_timeout: a listener that accepts no frame for this long counts as gone.
-        contract: what the sidecar offers besides these RPCs.
+        contract: the version and the features of the API that clients are offered.
         principals: verifies the user of a turn; None: the consumer-agent claims it.
     """
 
@@ -189,6 +192,7 @@ class DispatchServicer:
     def methods(self) -> Sequence[Method]:
         """Return the RPCs, without lanes."""
         one, many = MethodShape.ONE_TO_ONE, MethodShape.WITH_LAST
+        # In queues of their own, so that an excess of one kind, e.g. of binds, does not delay the others.
         of = partial(Method, own_queue=True)
         return (
             of(f"/{SERVICE}/BindTurn", one, pb.BindTurnRequest.FromString, self._bind_turn, begins_work=True),

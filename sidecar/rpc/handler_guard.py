@@ -135,6 +135,7 @@ class Guard:
                 raise
             # The client did not cancel the call; without a status it would wait until its deadline (grpc#29248).
             return InternalError("the sidecar stopped the call before it was answered; try again")
+        # Python closes the coroutine: it must not await anything more, nor return a value.
         except GeneratorExit:
             raise
         except BaseException as error:  # noqa: BLE001  outermost boundary: SystemExit in a plugin must not pass it
@@ -146,6 +147,7 @@ class Guard:
             self._around.on_limit(error.metadata.get("limit", ""))
 
     def _admitted(self, method: Method, context: CallContext, metadata: Metadata, raw: bytes) -> Call:
+        # The certificate first: its identity decides whether anything that the client sends is looked at.
         peers = self._entrance.peers
         peer = None if peers is None else peers.admit(context.auth_context())
         # The role token last: to verify its signature costs most.
@@ -162,6 +164,7 @@ class Guard:
                 retry_after=timedelta(milliseconds=100),
             )
         if caller is None:
+            # Without `caller`, its default applies: a caller without a name.
             return Call(context, metadata, left, grant, guard=self, peer=peer)
         return Call(context, metadata, left, grant, caller, guard=self, peer=peer)
 
@@ -184,6 +187,7 @@ def waited(metadata: Metadata, now: float) -> float | None:
                 seconds = now - int(value) / 1000
             except (ValueError, OverflowError):
                 return None
+            # A negative time is that of another clock, too: no call is sent after it arrives.
             return seconds if 0 <= seconds <= LONGEST_BELIEVED else None
     return None
 
@@ -193,4 +197,5 @@ def parsed(method: Method, raw: bytes) -> Message:
     try:
         return method.parse(raw)
     except DecodeError:
+        # `from None`: the parser's error may quote bytes of the request, i.e. data of a user.
         raise MalformedMessage("the bytes are not the message that this method takes") from None

@@ -39,6 +39,7 @@ class HistoryServicer:
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs."""
+        # None is urgent, unlike those of operators: the limit of concurrent calls applies to them.
         one, many = MethodShape.ONE_TO_ONE, MethodShape.ONE_TO_MANY
         return (
             Method(f"/{SERVICE}/ReadEpisode", one, pb.ReadEpisodeRequest.FromString, self._read_episode),
@@ -107,6 +108,7 @@ class HistoryServicer:
     async def _export_replay(self, message: pb.ExportReplayRequest, call: Call) -> None:
         # Exported completely before the first piece is sent, so that an error is a status and not a cut document.
         text = await self._operations.export_replay(record.export_replay(message))
+        # By characters: a piece of bytes could end within a character, which a protobuf string cannot.
         for at in range(0, len(text), PIECE):
             await self._send(call, pb.ExportReplayResponse(document_json=text[at : at + PIECE]))
 

@@ -2,12 +2,11 @@
 
 The count is not gRPC's, which would miss work that outlives its call.
 
-Calls that arrive close together start in one pass of the
-event loop and run the same code side by side. A dispatch runs hundreds of functions once. If gRPC's threads, the kernel
-and other dispatches run in between, the processor's caches no longer hold that code when the next dispatch needs it,
-and the same work takes twice as long (docs/benchmarks.md). Calls that start together stay together: each step runs for
-all of them before the next one. Source: Larus, Parkes, "Using Cohort Scheduling to Enhance Server Performance", USENIX
-2002.
+Calls that arrive close together start in one pass of the event loop and run the same code side by side. A dispatch runs
+hundreds of functions once. If gRPC's threads, the kernel and other dispatches run in between, the processor's caches no
+longer hold that code when the next dispatch needs it, and the same work takes twice as long (docs/benchmarks.md). Calls
+that start together stay together: each step runs for all of them before the next one. Source: Larus, Parkes, "Using
+Cohort Scheduling to Enhance Server Performance", USENIX 2002.
 """
 
 import asyncio
@@ -98,8 +97,11 @@ class StartBatches:
         loop = asyncio.get_running_loop()
         turn: Turn = loop.create_future()
         self._waiting.append(turn)
+        # An arrival: the quiet passes are counted from the newest one.
         self._quiet = 0
         if not self._ticking:
+            # Without other calls there is nothing to wait for; after the limit, the batch probably waits for
+            # sub-agents.
             self._alone = not self._batch.running or (self._now or loop.time)() - self._began > LONGEST_SECONDS
             # One chain of passes at a time: two would count each pass twice and start batches too early.
             self._ticking, self._passes = True, 0
@@ -117,6 +119,7 @@ class StartBatches:
         """Start the batch if it is complete; otherwise check again in the next pass."""
         self._quiet += 1
         self._passes += 1
+        # While the previous batch runs, later calls collect; `LONGEST_PASSES` limits this.
         busy = self._batch.running and self._passes < LONGEST_PASSES
         if self._alone or len(self._waiting) >= MOST or not (busy or self._quiet < QUIET_PASSES):
             self._start(loop)

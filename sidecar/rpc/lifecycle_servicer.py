@@ -195,6 +195,8 @@ class LifecycleServicer:
                 answer = await self._operations.step(step, call.subject)
             # Refused before the rules of the step ran, so the step itself has recorded nothing: the audit must have it.
             except (RevisionConflict, RequestIdReused, RoleRequired) as refused:
+                # Not reported yet: the listener admitted the role, and only the step found that it may not raise the
+                # ramp.
                 if isinstance(refused, RoleRequired):
                     self._reports.refused(f"/{SERVICE}/{name}", refused.metadata["cause"], call.caller)
                 note_refused_step(self._operations.refusals, name, step, call, refused)
@@ -204,7 +206,7 @@ class LifecycleServicer:
         return Method(f"/{SERVICE}/{name}", MethodShape.ONE_TO_ONE, request.FromString, handle, urgent=True)
 
     def _override(self, message: pb.OverrideGateRequest) -> requests.OverrideGate:
-        return steps.override_gate(message, self._clock.now())
+        return steps.override_gate(message, self._clock.now())  # the only step whose fields depend on the time
 
     async def _get(self, message: reading_pb2.GetRolloutRequest, call: Call) -> reading_pb2.GetRolloutResponse:
         reading = await self._operations.read.get(rollouts.get(message))
@@ -215,6 +217,7 @@ class LifecycleServicer:
 
     async def _list(self, message: reading_pb2.ListRolloutsRequest, call: Call) -> reading_pb2.ListRolloutsResponse:
         read = self._operations.read
+        # With `or_replica_view`, a list is also available while the store is not: it may then be outdated.
         reading = await (read.list_or_shown() if message.or_replica_view else read.list())
         # A read of the whole view and not a query: it is in memory, and small.
         slots, token = page_of(reading.slots, message, lambda each: each.rollout.slot)
@@ -285,7 +288,8 @@ async def send(call: Call, message: Any, timeout: timedelta) -> None:
     except TimeoutError:
         raise Overloaded(
             f"nothing was read from the stream for {timeout.total_seconds():g} s; read faster, and ask again",
+            # At once: the client was too slow, and the sidecar is not overloaded.
             retry_after=timedelta(0),
         ) from None
     except BaseError:
-        raise InternalError("the stream broke; ask again") from None
+        raise InternalError("the stream broke; ask again") from None  # usually, no client is left to read it

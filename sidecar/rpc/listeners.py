@@ -89,9 +89,11 @@ async def listening(
     methods = [*plan.methods, *health.methods(), *(_reflection(plan.services) if plan.reflection else ())]
     secure = plan.socket if isinstance(plan.socket, SecureAddress) else None
     with exclusive_socket(plan.socket, plan.group) if isinstance(plan.socket, Path) else nullcontext():
+        # After the lock is held: gRPC would take over a socket that another process serves.
         server = grpc.aio.server(interceptors=interceptors, options=options(limits, plan, secure))
         handlers = ErrorInterceptor(plan.entrance, methods, around, plan.calls)
         server.add_generic_rpc_handlers((handlers,))
+        # Before the start: gRPC accepts no registered methods afterwards.
         _give_queues(server, plan.methods, handlers)
         _bind(server, plan)
         await server.start()
@@ -137,6 +139,7 @@ def _bind_secure(server: grpc.aio.Server, at: SecureAddress) -> None:
         port = server.add_secure_port(at.address, at.credentials())
     except RuntimeError:
         raise AddressInUse(f"{at.address} cannot be bound: another process serves it, or it is not ours") from None
+    # The port that gRPC returned: the configured one may be 0.
     at.bound(f"{host}:{port}")
 
 
@@ -158,12 +161,16 @@ def options(
         # Above the first limit gRPC refuses a growing share of calls, above the second all of them.
         ("grpc.max_metadata_size", limits.metadata_bytes // 2),
         ("grpc.absolute_max_metadata_size", limits.metadata_bytes),
+        # Five minutes. A client that still exists simply connects again with its next call.
         ("grpc.max_connection_idle_ms", 300_000),
+        # A client that connects and sends nothing must not hold one of the limited connections.
         ("grpc.server_handshake_timeout_ms", 5_000),
+        # A client whose machine or network has died sends nothing. It is detected within 25 s.
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 5_000),
         # Without it gRPC waits a minute for the answer to a probe, whatever the line above says.
         ("grpc.http2.ping_timeout_ms", 5_000),
+        # A client that pings more often without calls is disconnected after two strikes: each ping costs work.
         ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
         ("grpc.http2.max_ping_strikes", 2),
     )

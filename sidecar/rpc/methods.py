@@ -18,7 +18,7 @@ from sidecar.rpc.authorisation import AdmittedPeer
 from sidecar.rpc.in_flight import InFlight
 
 SENT_UNREAD: Final = 32 * 1024
-"""Bytes that certainly leave even if the client reads nothing: half of HTTP/2's initial window of a stream."""
+"""Bytes that gRPC can send even if the client reads nothing: half of HTTP/2's initial window of a stream."""
 
 
 class CallContext(Protocol):
@@ -96,7 +96,7 @@ class Listener(Protocol):
     """How long the listener may take to return before it counts as gone."""
 
     async def send(self, frame: Frame) -> None:
-        """Deliver one frame. Raises `ListenerGone`."""
+        """Deliver one frame. Raises `ListenerClosed`."""
 
     def check(self) -> bytes | None:
         """Return the last message if it must still be sent.

@@ -144,6 +144,7 @@ class OperatorAuthoriser:
         caller: Caller | None = None
         try:
             caller = self._opened(_token(metadata))
+            # After the token, and with `caller` already set: this refusal is one of a genuine token, for the audit.
             _check_role(caller, method)
         except (Unauthenticated, NotAllowed) as refused:
             # If the refusal names a key, the signature is valid, but the claims exceed what this key may grant: the
@@ -158,15 +159,18 @@ class OperatorAuthoriser:
 
     def _opened(self, token: str) -> Caller:
         """Verify a token: minted tokens, which begin with their version, with the keys; others with the issuer."""
+        # The form decides, not the success of a verification: trying both would give a wrong reason to one kind.
         verifier: TokenVerifier = self._tokens
         if self._issuer_tokens is not None and not token.startswith(f"{VERSION}."):
             verifier = self._issuer_tokens
+        # Both kinds of token give the same four values; an issuer's token has the URL of the issuer as its key.
         claims = verifier.open(token, self._clock.now())
         return Caller(claims.sub, claims.role, claims.jti, claims.key)
 
 
 def _check_role(caller: Caller, method: str) -> None:
     """Look the method up in the table. Raises `RoleRequired`."""
+    # A new method is closed to every role until it has a row.
     allowed = ROLES_OF.get(method, _NO_ROLE)
     if caller.role not in allowed:
         roles = ", ".join(sorted(allowed)) or "none"
@@ -179,6 +183,7 @@ def _check_role(caller: Caller, method: str) -> None:
 def _token(metadata: Metadata) -> str:
     """Return the role token in the metadata, not verified. Raises `RoleTokenInvalid`."""
     given = values_of(metadata, ROLE_TOKEN_KEY)
+    # As for boot secret and grant: with several values it would be unclear which of them counts.
     if len(given) != 1:
         cause = "repeated" if given else "missing"
         raise RoleTokenInvalid(

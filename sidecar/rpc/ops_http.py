@@ -64,7 +64,7 @@ def reserved(address: str) -> Iterator[socket.socket]:
             # Otherwise a listener at [::] would also take the port of IPv4, whatever the address says.
             place.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         with _naming_address(address):
-            place.bind((str(at), int(port)))
+            place.bind((str(at), int(port)))  # without `listen`: connections are refused until the server starts
         yield place
 
 
@@ -118,16 +118,19 @@ class OpsHttp:
             try:
                 yield f"{host}:{server.sockets[0].getsockname()[1]}"
             finally:
+                # Not awaited with `wait_closed`: it would wait for a client that keeps its connection open.
                 server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection; a failure ends only that connection."""
         if len(self._silent) + len(self._answering) >= MOST_CONNECTIONS:
+            # Before this connection is entered, which would otherwise be a candidate itself.
             self._make_room()
         self._silent[writer] = None
         try:
             # A probe that leaves early, or sends nothing, is no event.
             with suppress(OSError, TimeoutError):
+                # For the whole exchange, because a client can also read its response slowly.
                 async with asyncio.timeout(SECONDS):
                     await self._exchange(reader, writer)
         finally:
@@ -141,6 +144,7 @@ class OpsHttp:
         group = self._silent or self._answering
         oldest = next(iter(group))
         del group[oldest]
+        # Not `close`, which would wait until the client has read what is buffered.
         oldest.transport.abort()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -148,9 +152,11 @@ class OpsHttp:
 
         wire = HttpConnection(LARGEST_REQUEST)
         try:
+            # Shorter than the limit of the connection: an idle connection must not occupy its place for 5 s.
             async with asyncio.timeout(self._silence):
                 request = await wire.request(reader)
         except NotHttp:
+            # Still answered, because a person with a wrong tool should see why.
             page = BAD_REQUEST
         else:
             if request is None:

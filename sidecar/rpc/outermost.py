@@ -30,6 +30,7 @@ CARRIER: Final = "rpc"
 """The transport of these calls, in metrics; operations of a lane have another."""
 OK: Final = StatusCode.OK.name
 CALLS_LIMIT: Final = "calls"
+"""The name of the limit of concurrent calls, in metrics and errors."""
 CALLS_RETRY: Final = timedelta(milliseconds=250)
 
 
@@ -55,10 +56,13 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         self._most_calls, self._calls = most_calls, 0
         self._in_flight, self._on_ended = handler_context.in_flight, handler_context.on_ended
         self._guard = Guard(entrance, handler_context)
+        # Built once, like the error itself: this status is sent most often when the sidecar is overloaded.
         self._too_late = rich_status(self._guard.too_late)
         self._batches = StartBatches()
         self._write_seconds = handler_context.rules.write_timeout.total_seconds()
         elsewhere = [name for name, callers in CALLERS_OF.items() if entrance.callers not in callers]
+        # These methods get a handler, too: without one, gRPC would respond UNIMPLEMENTED, and the client could not see
+        # that it uses the wrong listener.
         handlers = {name: self._refusing(name) for name in elsewhere}
         self._handlers: Mapping[str, Any] = handlers | {method.name: self._handler(method) for method in methods}
 
@@ -87,6 +91,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
 
             async def end(raw: bytes, context: GrpcContext) -> bytes | None:
                 last = await self._guarded(method, context, lambda call: method.handle(parsed(method, raw), call), raw)
+                # The drain counter is already reduced, although gRPC sends a large message only while the client reads.
                 if last is not None and len(last) > SENT_UNREAD:
                     self._hold_drain(method, context)
                 return last
@@ -105,12 +110,14 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
 
         async def refuse(_: AsyncIterator[bytes], context: GrpcContext) -> None:
             try:
+                # Raises in every case, because these methods are those that the table forbids here.
                 admit(name, (), self._entrance)
             except SubagentsError as refusal:
                 status = rich_status(refusal)
                 self._on_ended(0.0, name[1:], status.code.name, refusal.reason, CARRIER)
                 await _end(context, status)
 
+        # This shape accepts calls of every shape, and reads no request.
         return grpc.stream_stream_rpc_method_handler(refuse)
 
     def _hold_drain(self, method: Method, context: GrpcContext) -> None:
@@ -134,6 +141,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
     async def _guarded(
         self, method: Method, context: GrpcContext, work: Callable[[Call], Awaitable[bytes | None]], raw: bytes = b""
     ) -> bytes | None:
+        # An empty code means that no status was decided: the client left.
         began, code, reason = perf_counter(), "", ""
         counted = not method.reserved
         limited = not (method.reserved or method.urgent or method.ends_work)
@@ -142,6 +150,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         # Decided before the first await: calls that arrive in one pass of the loop cannot exceed the limit together.
         # Calls that end work are not limited, because they free places.
         full = limited and self._calls >= self._most_calls
+        # Counted although it may be refused: `finally` subtracts it again in every case.
         self._calls += limited
         turn = self._batches.join() if method.batched and not full else None
         try:
@@ -199,6 +208,7 @@ def _left(context: GrpcContext, took: float) -> str:
 
 async def _all_parsed(method: Method, raws: AsyncIterator[bytes]) -> AsyncIterator[Message]:
     async for raw in raws:
+        # Parsed one by one, as the handler asks for them: the client cannot make the sidecar parse ahead.
         yield parsed(method, raw)
 
 

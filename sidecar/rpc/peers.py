@@ -50,6 +50,7 @@ class Peer(Struct, frozen=True):
             )
 
 
+# Parsing a certificate costs more than a call; the few clients of a listener send the same ones with every call.
 @lru_cache(maxsize=1024)
 def end_of_certificate(pem: bytes) -> datetime:
     """Return the time from which a certificate is no longer valid. It cannot fail: gRPC has parsed it."""
@@ -88,6 +89,7 @@ class PeerTable:
         # By the name of the peer: a certificate with several DNS names of one peer still matches one peer.
         identities = identities_of(auth)
         found = {peer.name: peer for each in identities if (peer := self._peers.get(each)) is not None}
+        # Several peers are refused and not combined: the rights of one must not extend those of another.
         if len(found) == 1:
             peer = next(iter(found.values()))
             if self._listener in peer.may:

@@ -43,6 +43,7 @@ def misfit_of(directory: Path, group: int | None, mode: int) -> Misfit | None:
         mode: the mode with which the sidecar would create it. A mode that permits more is refused.
     """
     found = directory.stat()
+    # The owner can change the mode at any time, so a right mode of another user's directory proves nothing.
     if found.st_uid != os.geteuid():
         return Misfit("belongs to another user", f"chown {os.geteuid()} {directory}, or configure another one")
     if group is not None and found.st_gid != group:
@@ -51,6 +52,7 @@ def misfit_of(directory: Path, group: int | None, mode: int) -> Misfit | None:
     # Only what is wider is refused here. A narrower mode is an operator's choice.
     if found.st_mode & ~mode & (stat.S_IRWXG | stat.S_IRWXO):
         return Misfit(f"lets others in {modes}", f"chmod {mode:04o} {directory}")
+    # Refused at the start: otherwise only the clients would notice, when they cannot connect.
     if group is not None and not found.st_mode & stat.S_IXGRP:
         return Misfit(f"cannot be entered by its group {modes}", f"chmod {mode:04o} {directory}")
     return None
@@ -89,6 +91,7 @@ def exclusive_socket(path: Path, group: int | None = None) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise AddressInUse(f"{path} is served by another process; stop it, or configure another path") from None
+        # Under the lock: a socket there now belongs to no living process.
         _remove_stale(path)
         yield
         # Under the lock: after its release the path may be the socket of the next process.
@@ -105,6 +108,7 @@ def admit_clients(path: Path, group: int | None) -> None:
     """
     if group is not None:
         _give(path, group, path.parent)
+    # After the group is set: the wider mode must never apply to the process's own group.
     path.chmod(SOCKET_MODE if group is None else GROUP_SOCKET_MODE)
 
 
@@ -136,6 +140,7 @@ def _make_directory(directory: Path, group: int | None, mode: int) -> None:
 def _give(path: Path, group: int, directory: Path) -> None:
     """Give a directory, or a file that this process has created in it, to a group."""
     try:
+        # -1 keeps the owner; a process without privileges may only choose a group of its own.
         os.chown(path, -1, group)
     except OSError:
         if path == directory:

@@ -115,6 +115,7 @@ def _kind_for(kinds: tuple[Any, ...], configured: Any) -> Any:
     tables = [kind for kind in kinds if get_origin(kind) is dict]
     if tables and isinstance(configured, Mapping):
         return tables[0]
+    # A union has at most one other kind, so its message is the right one.
     return next(kind for kind in kinds if kind is not NoneType and kind not in tables)
 
 
@@ -141,10 +142,12 @@ def _read_one(kind: Any, configured: Any) -> Any:
     """Return a value that is neither a table nor a list. Raises `ValueError`."""
     origin = get_origin(kind)
     if origin is Annotated:
+        # The first entry is the function; further ones are not used.
         return kind.__metadata__[0](configured)
     if origin is Literal:
         return _one_of(get_args(kind), configured)
     if issubclass(kind, Enum):
+        # A default or a test may pass the member itself instead of its text.
         return kind(
             _one_of(
                 tuple(each.value for each in kind), configured.value if isinstance(configured, kind) else configured
@@ -170,6 +173,7 @@ def _truth(configured: Any) -> bool:
     # `bool` is a subclass of `int`, so it is checked first: `true` is not the number 1.
     if isinstance(configured, bool):
         return configured
+    # Variables are always texts.
     if isinstance(configured, str | int) and str(configured).strip().lower() in YES | NO:
         return str(configured).strip().lower() in YES
     raise ValueError("must be true or false")

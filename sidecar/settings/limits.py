@@ -39,6 +39,7 @@ def unfit(limits: ValueConstraints, value: Any) -> str | None:
     """
     if value is None:
         return None
+    # Only the first violated constraint: one message for one value.
     return _out_of_bounds(limits, value) or _of_wrong_length(limits, value) or _of_wrong_form(limits, value)
 
 

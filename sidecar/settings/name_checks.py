@@ -72,6 +72,7 @@ def invalid_targets(settings: Settings, catalogue: Catalogue) -> Iterator[str]:
 
     Only addresses for the runner `grpc` and its instances are checked, because other runners have their own forms.
     """
+    # By path, so that an address that many cards use is reported once.
     found: dict[str, str] = {}
     instances = _grpc_runners(settings)
     for name, section in instances.items():
@@ -104,6 +105,7 @@ def without_target(settings: Settings, catalogue: Catalogue) -> Iterator[tuple[A
         if definition.slot not in listed or runner not in instances:
             continue
         own, vertical = targets.slots.get(definition.slot), targets.verticals.get(definition.vertical)
+        # The order of precedence does not matter here: any of them is an address.
         if not any((definition.runner.target, own, vertical, instances[runner].get("target"))):
             yield definition, f'set `targets.slots.{definition.slot} = "unix:/run/{definition.slot}.sock"`'
 

@@ -91,6 +91,7 @@ def _insert(document: dict[str, Any], path: SettingPath, text: str) -> str | Non
         value = text
     table: Any = document
     for part in path[:-1]:
+        # A variable may set a value in a table that the file does not have.
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
             return f"{'.'.join(path)} is inside a setting that is not a table in the file"
@@ -115,6 +116,7 @@ def _below(kind: Any, part: str) -> tuple[Any, tuple[str, ...] | None]:
 
 def _without_none(kind: Any) -> Any:
     """Return the type without None, if it is a union of one type and None."""
+    # A union of several types stays as it is: which one is meant depends on the value.
     others = [each for each in get_args(kind) if each is not NoneType]
     return others[0] if get_origin(kind) in {Union, UnionType} and len(others) == 1 else kind
 
@@ -146,6 +148,7 @@ def _line(problem: Problem, file: Path | None, variables: Mapping[SettingPath, s
 
 def _source(path: SettingPath, file: Path | None, variables: Mapping[SettingPath, str]) -> str:
     """Return the source of a value: the variable that set it or a table around it, otherwise the file and the key."""
+    # The longest prefix first: the variable of the value itself, before one of a table around it.
     for prefix in _prefixes(path):
         if prefix in variables:
             return variables[prefix]
@@ -161,6 +164,7 @@ def _text_with_hint(problem: Problem) -> str:
     if problem.kind is ProblemKind.MISSING:
         return f"{problem.text} (or set {PREFIX}{'__'.join(path).upper()})"
     if problem.kind is ProblemKind.UNKNOWN:
+        # Finds the section of the unknown name; a hint lists the names of this section.
         kind: Any = Settings
         for part in path[:-1]:
             kind, _ = _below(kind, part)

@@ -117,6 +117,7 @@ def _tables(section: type[Section], path: str, defaults: Section | None, *, abse
 
 def _section_of(kind: Any) -> type[Section] | None:
     """Return the section that a setting is, or may be (`OperatorSettings | None`)."""
+    # `dict` is excluded, because its sections have names, and so tables of their own.
     return next((each for each in (kind, *get_args(kind)) if _is_section(each) and get_origin(kind) is not dict), None)
 
 
@@ -124,7 +125,9 @@ def _example_lines(table: Table, name: str, field: Setting, default: Any) -> lis
     """Return the lines of one setting: its description as a comment, and its assignment."""
     comment = f"# {field.description}"
     if field.is_required():
+        # A required setting of an optional section stays a comment, or the section would exist.
         return [comment, f"{'#' if table.absent else ''}{name} = {_toml(REQUIRED[f'{table.path}.{name}'])}"]
+    # TOML has no null, and an empty table would be a line of its own.
     if default is None or default == {}:
         return [f"{comment} (`{name}` is unset.)"]
     return [comment, f"#{name} = {_toml(default)}"]

@@ -108,6 +108,7 @@ class Section:
             path: the path of the section in the settings.
             problems: receives the problems, in the order of the settings.
         """
+        # Defaults and tests construct sections directly.
         if isinstance(configured, cls):
             return configured
         if not isinstance(configured, Mapping):
@@ -122,12 +123,14 @@ class Section:
     def _read_table(self, configured: Mapping[str, Any], path: tuple[str, ...], problems: list[Problem]) -> None:
         before = len(problems)
         try:
+            # Before the loop: it may remove keys that would otherwise be unknown.
             configured = self._prepared(configured)
         except ValueError as wrong:
             problems.append(Problem(path, ProblemKind.VALUE, str(wrong)))
             return
         for name, one in self.SETTINGS.items():
             if name in configured:
+                # Only configured values are checked: defaults are part of the code.
                 value = read_value(one.kind, configured[name], (*path, name), problems)
                 problem = None if value is NOT_READ else unfit(one.limits, value)
                 if problem is not None:

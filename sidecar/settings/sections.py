@@ -91,6 +91,7 @@ class EventSettings(Section):
 
 
 def _identifiers(events: dict[str, EventSettings]) -> None:
+    # A name of another form could never match: hosts may report identifiers only.
     wrong = [name for name in events if not TYPE_FORM.match(name)]
     if wrong:
         raise ValueError(f"no identifiers (3 to 64 lower-case letters, digits and _): {', '.join(map(repr, wrong))}")

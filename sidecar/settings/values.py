@@ -41,6 +41,7 @@ def duration(text: Any) -> timedelta:
 
 def duration_text(value: timedelta) -> str:
     """Return the duration as a whole number of the largest unit that divides it, e.g. `90s`; for `duration` to read."""
+    # Settings have no finer unit; 0 becomes `0h`.
     milliseconds = round(value / timedelta(milliseconds=1))
     unit = next(name for name in ("h", "m", "s", "ms") if milliseconds % MILLISECONDS[name] == 0)
     return f"{milliseconds // MILLISECONDS[unit]}{unit}"

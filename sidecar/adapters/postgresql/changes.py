@@ -27,7 +27,7 @@ class Changes:
     """One connection that listens for notifications and informs subscribers.
 
     Args:
-        dsn: the address of the database, for libpq.
+        dsn: the address of the database, a URL.
         channel: the name of the notifications; lower-case letters and underscores.
         version: a statement that returns one number, which every commit increases.
         limits: time limits of the connection and its statements.
@@ -78,6 +78,7 @@ class Changes:
                 await self._look(connection)
                 await asyncio.sleep(SPACING)
                 await self._until_woken()
+        # A time limit counts, too: on a dead network, the read once a second is the only sign of it.
         except (*BROKEN, asyncpg.PostgresError):
             raise StoreUnavailable("the connection that listens for changes broke", retry_after=AGAIN) from None
         finally:

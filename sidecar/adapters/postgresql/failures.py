@@ -10,6 +10,7 @@ import asyncpg
 from sidecar.core.errors import StoreUnavailable
 
 AGAIN: Final = timedelta(seconds=1)
+"""The delay before a retry that callers are told."""
 
 MEANING: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -37,10 +38,11 @@ MEANING_OF_CLASS: Final[Mapping[str, str]] = MappingProxyType(
         "XX": "it is damaged",
     }
 )
+"""By the first two characters of the SQLSTATE, for codes that are not in `MEANING`."""
 BROKEN: Final = (TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """Exceptions of a statement whose connection breaks; the last one, if it breaks between two messages."""
 LOST: Final = frozenset({"40003", "57P01", "57P02", "57P03", "57P05", "25P03"})
-"""The server has closed the connection."""
+"""SQLSTATEs after which the server closes the connection, or, for 40003, does not know the result itself."""
 
 
 class ConnectionLost(Exception):
@@ -50,6 +52,7 @@ class ConnectionLost(Exception):
 def is_lost(error: asyncpg.PostgresError) -> bool:
     """Return whether the result of the statement is unknown after an error of the server."""
     code = error.sqlstate or ""
+    # Any other error of the server guarantees that the transaction was rolled back.
     return code in LOST or code.startswith("08")
 
 

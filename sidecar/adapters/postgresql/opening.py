@@ -19,6 +19,7 @@ TABLE: Final = "schema_migrations"
 LOCK: Final = 0x53494445
 """Number of the advisory lock under which a schema is changed."""
 SECONDS_TO_MIGRATE: Final = 300.0
+"""Time limit of all missing steps, including the wait for another sidecar that applies them."""
 SECONDS_TO_BE_HEARD: Final = 1.0
 """Seconds within which a notification to oneself must arrive; a direct connection delivers it in milliseconds."""
 BACKEND: Final = "select pg_backend_pid()"
@@ -28,11 +29,15 @@ Result = TypeVar("Result")
 
 
 def redacted_dsn(dsn: str) -> str:
-    """Return a database's address without its secrets."""
+    """Return a database's address without its secrets, i.e. without user, password and options.
+
+    Args:
+        dsn: a URL that the driver has accepted. It accepts no `key=value` form, whose password would be in the path.
+    """
     try:
         parts = urlsplit(dsn)
         name, port = parts.path.lstrip("/"), parts.port
-    except ValueError:
+    except ValueError:  # e.g. several hosts, which the driver accepts
         return "the PostgreSQL database"
     where = f"{parts.hostname}:{port}" if parts.hostname and port else parts.hostname
     return f"PostgreSQL database {name or '(default)'}" + (f" at {where}" if where else "")
@@ -50,6 +55,7 @@ async def behind_transaction_pooler(dsn: str, limits: ConnectionTimeouts) -> boo
     try:
         # Any pooler reports a process number of its own instead of the server process's.
         between = await _backend(connection, limits) != connection.get_server_pid()
+        # A session pooler is no problem: it keeps one server connection for each client.
         if between and await _changes_backends(connection, dsn, unprepared):
             return True
         return not await _hears_itself(connection, limits)
@@ -183,5 +189,5 @@ async def _answered(work: Awaitable[Result], within: float) -> Result:
             return await work
     except asyncpg.PostgresError as error:
         raise unavailable(error, "be prepared") from None
-    except BROKEN:
+    except BROKEN:  # including the time limit
         raise StoreUnavailable("PostgreSQL does not answer", retry_after=AGAIN) from None

@@ -77,6 +77,7 @@ class MemoryJournal:
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
         """Return dispatches without a living owner."""
+        # Turns are in the order of their first facts, so the oldest dispatches come first.
         found = [
             (turn_id, dispatch_id)
             for turn_id, turn in self.contents.turns.items()
@@ -128,6 +129,7 @@ class MemoryJournal:
             if turn.day == day
             for number, fact in zip(turn.numbers, turn.facts, strict=True)
         ]
+        # In the order of the journal, in which the running roots were computed.
         for _, fact in sorted(found, key=lambda each: each[0]):
             yield fact
 
@@ -154,6 +156,7 @@ class MemoryJournal:
         """Store the markers, and remove the days that they name."""
         days = {marker.partition for marker in markers}
         given = {(each.instance, each.partition): (each.number, each.root) for each in markers}
+        # `roots` never suspends, so no append comes between this comparison and the removal.
         there = {(each.instance, each.day): (each.number, each.root) for each in await self.roots() if each.day in days}
         if given != there:
             raise RecordConflict("the markers do not fit the running roots", metadata={"days": str(len(days))})
@@ -171,7 +174,7 @@ class MemoryJournal:
 
     async def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
         """Iterate over the turns whose texts contain these characters."""
-        for turn_id, turn in list(self.contents.turns.items()):
+        for turn_id, turn in list(self.contents.turns.items()):  # a copy, for the same reason as in `turn_ids`
             if any(text.encode() in (fact.texts or b"") for fact in turn.facts):
                 yield turn_id
 
@@ -187,7 +190,8 @@ class MemoryJournal:
         for each in erasure.facts:
             facts = turns[each.turn_id].facts
             facts[each.version - 1] = erased(facts[each.version - 1], erasure.marker.marker_id)
-        # The estimated sizes of the turns stay too large, which only means that they are dropped earlier.
+        # The estimated sizes of the turns stay too large, which only means that they are dropped earlier. The frames
+        # contain the same texts as the facts.
         for turn_id in erasure.turns:
             turns[turn_id].frames.clear()
         self.contents.erasures.append(erasure.marker)

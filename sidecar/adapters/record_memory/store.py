@@ -57,6 +57,7 @@ def _numbered(contents: JournalContents, state: TurnState) -> Iterator[tuple[int
         records = state.read((fact,))
         earlier += records
         yield from ((number, record) for record in records)
+    # After all facts: the text of an attempt is in the outcome of its call.
     attempts: list[AttemptRecorded] = attempts_of(state, earlier, turn.frames.values())
     yield from ((turn.came_with[attempt.attempt_id], attempt) for attempt in attempts)
 

@@ -17,6 +17,11 @@ select turn_id, exists (
   where fact.day = page.day and fact.turn_id = page.turn_id and position($3::bytea in fact.texts) > 0
 ) from (select turn_id, day from turn_heads where turn_id > $1 order by turn_id limit $2) page order by turn_id
 """
+"""A page of all turns, each with whether its texts contain the bytes.
+
+Turns without them are returned, too. Otherwise an empty page would end the search, and no position would be known for
+the next page.
+"""
 ERASE: Final = "select journal_erase($1::text::json)"
 
 
@@ -29,6 +34,7 @@ class PostgresErasing(PostgresReads):
 
     async def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
         """Iterate over the turns whose texts contain these characters."""
+        # The column holds MessagePack, which contains the UTF-8 bytes of each string unchanged.
         turn_id, sought = TurnId(""), text.encode()
         while page := await self._asking.rows(SAYING, turn_id, PAGE, sought):
             for each, says_so in page:
@@ -38,6 +44,7 @@ class PostgresErasing(PostgresReads):
 
     async def erase(self, erasure: Erasure) -> None:
         """Store the marker, and remove the texts."""
+        # As hexadecimal texts, because JSON has no bytes.
         facts = [(fact.turn_id, fact.version, fact.link.hex(), fact.texts_digest.hex()) for fact in erasure.facts]
         await self._slowly(ERASE, msgspec.json.encode({"marker": erasure.marker, "facts": facts}).decode())
 

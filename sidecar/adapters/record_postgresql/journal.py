@@ -30,7 +30,9 @@ values ($1, clock_timestamp(), clock_timestamp() + $2)
 on conflict (instance_id) do update set lease_until = excluded.lease_until
 returning coalesce((select lease_until < clock_timestamp() from before), false), (now() at time zone 'UTC')::date
 """
+"""Renews the lease, or registers a new instance. Returns whether the lease had expired before, and the present day."""
 AHEAD: Final = "select journal_partition($1::date + days) from generate_series(0, 1) days"
+"""Creates the partitions of a day and of the next one."""
 FORGET_INSTANCES: Final = "select journal_forget_instances()"
 RELEASE: Final = "update instances set lease_until = clock_timestamp() where instance_id = $1 returning true"
 RELEASE_SECONDS: Final = 1.0

@@ -19,15 +19,16 @@ async def open_postgres_journal(
     """Update the schema, and register the instance as alive. Close the journal when done.
 
     Args:
-        dsn: as libpq takes it, `postgresql://user:password@host/database`.
+        dsn: the address of the database, a URL: `postgresql://user:password@host/database`.
         instance: a new id at each start.
-        options: limits, lease, and who is told of what should not happen.
+        options: limits, lease, and the receiver of anomalies.
 
     Raises:
         DatabaseProblem: the database is newer than this sidecar, or was made by another one.
-        StoreUnavailable: it cannot be reached, or does not let us.
+        StoreUnavailable: it cannot be reached, or refuses the connection.
     """
     options = options or JournalOptions()
+    # Before the journal is created, because its statements depend on `pooled`. A setting of true saves the probe.
     if not options.limits.pooled and await behind_transaction_pooler(dsn, options.limits):
         options.anomaly(
             "transaction_pooler", f"{redacted_dsn(dsn)}: changes show after a second; see docs/postgresql.md"

@@ -24,6 +24,7 @@ MARKS: Final = """
 select instance_id, number, link from lists_watermarks mark where number > 0
   and not exists (select from lists_settled settled where settled.instance_id = mark.instance_id)
 """
+"""Watermarks without those of settled instances, which have no further facts to read."""
 TAKEN: Final = "select generation, alterations from lists_taken"
 LEASE: Final = "select lists_lease($1, $2)"
 LEASED_FOR: Final = timedelta(seconds=30)
@@ -52,7 +53,7 @@ class PostgresProjection:
     """Implements the interface `Projection` over one connection.
 
     Args:
-        dsn: of the journal's database, whose schema exists.
+        dsn: the address of the journal's database, a URL. The schema exists.
         instance: the projecting instance.
     """
 
@@ -61,22 +62,22 @@ class PostgresProjection:
         self._instance = instance
         self._connections = Connections(dsn, 1, limits)
         self._asking = StatementExecutor(self._connections, self._connections, "keep rows of lists")
-        self._mine: tuple[str, ...] = ()
+        self._leased: tuple[str, ...] = ()
         """The instances of the last lease."""
-        self._ask_at = 0.0
+        self._renew_at = 0.0
         """Time of `monotonic` from which the lease is renewed."""
 
     async def mine(self) -> Sequence[str]:
         """Return the instances whose facts this sidecar may project now."""
         # A third of the lease, so that two failed renewals do not lose it.
-        if time.monotonic() >= self._ask_at:
-            self._ask_at = time.monotonic() + ASKED_AGAIN
+        if time.monotonic() >= self._renew_at:
+            self._renew_at = time.monotonic() + ASKED_AGAIN
 
             async def lease(connection: Connection) -> list[Any]:
                 return await connection.fetch(LEASE, self._instance, LEASED_FOR)
 
-            self._mine = tuple(sorted(row[0] for row in await self._write(lease)))
-        return self._mine
+            self._leased = tuple(sorted(row[0] for row in await self._write(lease)))
+        return self._leased
 
     async def watermarks(self) -> Watermarks:
         """Return the position up to which the journal was projected.
@@ -95,7 +96,7 @@ class PostgresProjection:
         """Store lines."""
         # Only leased instances are written. Watermarks of others may have moved since they were read, and an older one
         # must not replace them.
-        marks = [(who, mark.number, mark.link) for who, mark in reached.reached.items() if who in self._mine]
+        marks = [(who, mark.number, mark.link) for who, mark in reached.reached.items() if who in self._leased]
         values = (
             *(self._instance, reached.generation, reached.alterations),
             *(_columns(marks, 3)),
@@ -110,7 +111,7 @@ class PostgresProjection:
         # The function in the database checks lease, generation and watermarks in the transaction that writes. A check
         # before it could be outdated when the rows are written.
         if not await self._write(keep):
-            self._ask_at = 0.0  # the lease may be lost: the next pass asks for it at once
+            self._renew_at = 0.0  # the lease may be lost: the next pass asks for it at once
             raise StoreUnavailable("another sidecar keeps these rows of lists now", retry_after=AGAIN)
 
     async def clear(self) -> None:

@@ -47,6 +47,7 @@ select turn_id from turn_heads where ended_at is null
     (coalesce((select began_at from turn_heads where turn_id = $1), 'infinity'), coalesce($1, ''))
 order by began_at desc, turn_id desc limit $2
 """
+"""Without a turn, or with an unknown one, the list begins at the newest turn."""
 ROOTS: Final = "select instance_id, day, number, encode(root, 'hex') from roots order by instance_id, day"
 REMOVABLE: Final = """
 select instance_id, day, number, encode(root, 'hex') from roots where journal_is_over(day, $1) order by instance_id, day
@@ -88,6 +89,7 @@ class PostgresReads:
         # the turn in between, the result is empty.
         rows = [] if day is None else await self._asking.rows(FACTS, day, [turn_id])
         living = {InstanceId(row["instance_id"]) for row in rows if row["living"]}
+        # The columns of the turn's head are the same in each row.
         versions, index = tuple(row["version"] for row in rows), _index(rows[0]) if rows else None
         return TurnFacts(tuple(map(fact_from, rows)), frozenset(living | {self._instance}), versions, day, index)
 

@@ -27,7 +27,7 @@ class Appending:
     """Appends facts, and caches the end of the journal, i.e. its newest numbers and running roots.
 
     The cache is valid because only one process writes to the file. After a transaction that failed, the caller must
-    call `forget`: the cache then contains numbers and roots that were not stored.
+    call `forget`: the cache then contains numbers and roots that were not stored. Only `forget` runs on the event loop.
 
     Args:
         instance: the appending sidecar.
@@ -35,15 +35,15 @@ class Appending:
 
     def __init__(self, instance: InstanceId) -> None:
         self._instance = instance
-        self._know_nothing()
+        self._clear_cache()
 
     def forget(self) -> None:
         """Discard the cache before the next append. An append that runs now in the writer's thread is not affected."""
         # Only a flag, because this runs on the event loop, while the writer's thread may use the cache.
-        self._is_old = True
+        self._is_outdated = True
 
-    def _know_nothing(self) -> None:
-        self._is_old = False
+    def _clear_cache(self) -> None:
+        self._is_outdated = False
         self._number: int | None = None
         self._instance_number = 0
         self._turn_number = 0
@@ -57,8 +57,8 @@ class Appending:
             connection: within a transaction. The caller commits, or rolls back if this method raises an error.
             appends: the facts of several turns, each turn at most once.
         """
-        if self._is_old:
-            self._know_nothing()
+        if self._is_outdated:
+            self._clear_cache()
         if self._number is None:
             self._read_end(connection)
         # Turns before facts, because a fact refers to the number of its turn. Only the first append of a turn can find
@@ -87,10 +87,10 @@ class Appending:
             self._insert_turns(connection, new)
         # Rare, so that it is cheaper to insert first than to look each turn up before.
         except apsw.ConstraintError:
-            return self._begin_those_left(connection, new)
+            return self._insert_missing_turns(connection, new)
         return set()
 
-    def _begin_those_left(self, connection: apsw.Connection, new: Sequence[TurnAppend]) -> set[TurnId]:
+    def _insert_missing_turns(self, connection: apsw.Connection, new: Sequence[TurnAppend]) -> set[TurnId]:
         """Insert the missing rows after an insert was refused. Return the turns that existed before.
 
         The insert may have consisted of several statements, of which the first ones succeeded. Their rows have numbers
@@ -112,6 +112,7 @@ class Appending:
             expires, ended, called = _index_row(each.index)
             rows.append((number, each.turn_id, each.day.isoformat(), each.index.episode_id, expires, ended, called))
         insert(connection, NEW_TURN, rows)
+        # Only after the insert, which raises if one of the turns exists already.
         for number, each in enumerate(new, self._turn_number + 1):
             self._turns[each.turn_id] = number
         self._turn_number += len(new)

@@ -47,6 +47,10 @@ SELECT episode_id, principal, count(*), max(began_at), min(printf('%020d', began
   WHERE episode_id = ? AND principal = ? AND shown = 1 AND turn_id NOT IN (SELECT value FROM json_each(?))
   GROUP BY slots
 """
+"""The turns of one episode, summed up by their slots, without turns whose newer rows the caller has.
+
+The slots of the episode are the union of these few rows.
+"""
 VERSIONS: Final = "SELECT turn_id, version FROM turns WHERE turn_id IN (SELECT value FROM json_each(?))"
 # Compares `began_at`, too, because it is the second column of the primary key: the row is found without a scan.
 HAS_LABEL: Final = (
@@ -63,6 +67,7 @@ Episode = tuple[str, str]
 
 def watermarks(connection: apsw.Connection) -> Watermarks:
     """Return the positions up to which the journal was projected."""
+    # Read in one transaction with the count: `apply` writes both together.
     marks = {
         sequence: ReadPosition(number, link)
         for sequence, number, link in rows_of(connection, "SELECT sequence, number, link FROM watermarks")
@@ -83,7 +88,7 @@ def forget(connection: apsw.Connection, days: Sequence[date], gone: Sequence[Tur
     episodes: dict[Episode, None] = {}
     # A dictionary is used as a set, to compute the last use of each episode once, after all of its turns were removed.
     for turn_id in (*turn_ids, *gone):
-        _take_out(connection, turn_id, episodes)
+        _remove_turn(connection, turn_id, episodes)
     _find_last_use(connection, episodes)
 
 
@@ -98,7 +103,7 @@ def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
         if kept is not None and kept[0] > line.version:
             continue
         if kept is not None and not _only_adds(kept, line.row):
-            _take_out(connection, line.turn_id, episodes)
+            _remove_turn(connection, line.turn_id, episodes)
         turns.append(
             (
                 line.version,
@@ -113,7 +118,7 @@ def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
             episodes[line.row.episode_id, line.row.principal] = None
     insert(connection, TURN, turns)
     insert(connection, LABEL, labels)
-    _find_last_use(connection, episodes)
+    _find_last_use(connection, episodes)  # last, because it reads the rows of turns
 
 
 def _only_adds(kept: Row, row: TurnRow | None) -> bool:
@@ -130,7 +135,7 @@ def _only_adds(kept: Row, row: TurnRow | None) -> bool:
     return same and set(labels_of(was)) <= set(labels_of(row))
 
 
-def _take_out(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Episode, None]) -> None:
+def _remove_turn(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Episode, None]) -> None:
     """Remove a turn, and add its episode to `episodes`, because the last use of the episode may change."""
     kept = first(rows_of(connection, KEPT, (turn_id,)))
     if kept is None:
@@ -138,6 +143,7 @@ def _take_out(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Episo
     connection.execute("DELETE FROM turns WHERE turn_id = ?", (turn_id,))
     _, shown, *values = kept
     if shown:
+        # From the stored row and not from the new one, which may no longer have some of these labels.
         row = row_from(tuple(values), time_of)
         places = [(label, microseconds(row.began_at), turn_id) for label in labels_of(row)]
         for place in places:
@@ -209,6 +215,7 @@ def episodes(
     place = (LATEST, "", "") if before is None else (microseconds(before[0]), before[1], before[2])
     # Also the episodes of turns that are not projected yet, even if their stored last use is old.
     wanted = dict.fromkeys((use.episode_id, use.principal) for use in uses)
+    # One episode more for each newer row, because the row may bring its episode forward, and another one back in.
     wanted |= dict.fromkeys(rows_of(connection, NEWEST_EPISODES, (*place, limit + len(newer))))
     # Their stored rows are outdated, and `uses` has the newer ones already.
     left_out = msgspec.json.encode(list(newer)).decode()

@@ -84,6 +84,7 @@ def unsettled_of_others(
     The owner of such a dispatch is dead, because a SQLite record has one writer at a time. For a turn whose facts
     cannot be read, None is returned in place of its dispatches.
     """
+    # Decided from the facts, because the table of turns has no column for open dispatches.
     try:
         head = state_of(turn_id, turn_facts(connection, turn_id)).head
     except UnreadableFact:

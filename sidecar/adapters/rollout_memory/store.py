@@ -58,7 +58,7 @@ class MemoryRollouts:
 
     async def rollouts(self) -> Sequence[SlotRollout]:
         """Return all rollouts, by slot."""
-        kept = self._contents().rollouts
+        kept = self._contents().rollouts  # in the order of writes; databases sort by name
         return [kept[slot] for slot in sorted(kept)]
 
     async def rollout(self, slot: Slot) -> SlotRollout | None:
@@ -129,6 +129,7 @@ class MemoryRollouts:
         return [each for each in self._published_within(within) if each.instance != self._instance]
 
     def _published_within(self, within: timedelta) -> Sequence[Replica]:
+        # The age decides when it is read, not when the replica published: nothing marks a replica that died.
         ages = [(each, self._clock.now() - each.seen_at) for _, each in sorted(self._contents().shown.items())]
         return [msgspec.structs.replace(each, alive=age <= ALIVE_FOR) for each, age in ages if age <= within]
 

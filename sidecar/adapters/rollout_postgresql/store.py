@@ -43,7 +43,7 @@ class PostgresRollouts(TabledRollouts):
     The clock of the database decides which replicas are alive, because the clocks of the replicas may differ.
 
     Args:
-        dsn: the address of the database, for libpq.
+        dsn: the address of the database, a URL.
         instance: the id of this process, which is new at each start.
         limits: time limits of connections and statements.
         readers: the connections with which the record reads, so that a sidecar has fewer connections. They are not
@@ -62,7 +62,7 @@ class PostgresRollouts(TabledRollouts):
             self._writer, readers or self._own_readers or self._writer, "keep a change of a rollout"
         )
         self._changes = Changes(dsn, CHANNEL, CHANGED, limits)
-        self._subscriptions = ExitStack()
+        self._subscriptions = ExitStack()  # ends every subscription of `on_change` when the store is closed
 
     def on_change(self, tell: Callable[[], None]) -> None:
         """Register `tell`, which is called soon after each committed change while `listen` runs."""
@@ -105,14 +105,17 @@ class PostgresRollouts(TabledRollouts):
 
     async def _transaction(self, work: Callable[[], Steps[Result]]) -> Result:
         async def transaction(connection: Connection) -> Result:
+            # A new generator for each attempt: `write` repeats the transaction after a deadlock.
             return await run(connection.fetch, work())
 
         return await self._asking.write(transaction)
 
     def _changed(self) -> None:
+        # Readers in this process are told by the same connection as those in other processes.
         self._changes.announce()
 
     def _purge(self, marker: AuditMarker) -> Steps[None]:
+        # A function with the rights of its owner: the sidecar's database user may not delete audit rows.
         yield ("select rollout_purge($1, $2, $3)", marker.number, marker.before, text_of(marker))
 
     def _time(self, value: Any) -> datetime:

@@ -38,14 +38,14 @@ class SqliteRollouts(TabledRollouts):
         super().__init__(instance)
         self._engine = engine
         self._clock = clock
-        self._told: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = []
         self._shown: tuple[int, datetime] | None = None
-        self._kept: tuple[PinnedTurnCount, datetime] | None = None
+        self._published: tuple[PinnedTurnCount, datetime] | None = None
         """What was last written to the file, and when."""
 
     def on_change(self, tell: Callable[[], None]) -> None:
         """Call `tell` after every change. Only this process can make changes."""
-        self._told.append(tell)
+        self._listeners.append(tell)
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
         """Publish the version of the rollouts that this process uses, and the turns that it has bound.
@@ -54,8 +54,8 @@ class SqliteRollouts(TabledRollouts):
         process with this file.
         """
         self._shown = (version, at)
-        before, kept_at = self._kept or (NOTHING_PINNED, at)
-        if before.turns != pinned.turns or (pinned.turns and at - kept_at >= PUBLISH_INTERVAL):
+        before, published_at = self._published or (NOTHING_PINNED, at)
+        if before.turns != pinned.turns or (pinned.turns and at - published_at >= PUBLISH_INTERVAL):
 
             def published() -> Steps[None]:
                 yield (SHOW, self._instance, version, at, text_of(pinned.turns))
@@ -66,7 +66,7 @@ class SqliteRollouts(TabledRollouts):
             # Readers are not notified: only decommissions read these rows, and they do so when they need them.
             await self._confirmed(published)
             # Set only after the commit: if it fails, the next call writes again.
-            self._kept = (pinned, at)
+            self._published = (pinned, at)
 
     async def replicas(self) -> Sequence[Replica]:
         """Return this process, if it has published recently."""
@@ -84,10 +84,12 @@ class SqliteRollouts(TabledRollouts):
         return await self._engine.read(lambda connection: run(connection, steps))
 
     async def _transaction(self, work: Callable[[], Steps[Result]]) -> Result:
+        # `work` is called in the writer's thread, each time with a new generator: a used one cannot run again.
         return await self._engine.write(lambda connection: run(connection, work()))
 
     def _changed(self) -> None:
-        for tell in self._told:
+        # On the event loop, after the commit. The listeners only set events, so the loop over them cannot be disturbed.
+        for tell in self._listeners:
             tell()
 
     def _purge(self, marker: AuditMarker) -> Steps[None]:

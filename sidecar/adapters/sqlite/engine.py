@@ -94,12 +94,12 @@ class SqliteEngine:
         self._vfs = tuning.vfs
         self._opened = opened
         self._loop = asyncio.get_running_loop()
-        self._reported = report
+        self._log_failure = report
         self._writer = Worker(f"{path.name} writer")
         self._reader = Worker(f"{path.name} reader")
         self._writing: apsw.Connection | None = None
         self._reading: apsw.Connection | None = None
-        self._keeping: apsw.Connection | None = None
+        self._index_keeper: apsw.Connection | None = None
         """Keeps the log's index alive, and does nothing else.
 
         Without an open connection the next one rebuilds the index from the log, and would treat the pages of a failed
@@ -149,7 +149,7 @@ class SqliteEngine:
         Raises:
             DatabaseProblem: the target exists already, or cannot be written.
         """
-        from sidecar.adapters.sqlite.backup import back_up  # noqa: PLC0415  what no start needs
+        from sidecar.adapters.sqlite.backup import back_up  # noqa: PLC0415  no start needs it
 
         worker = Worker(f"{self._path.name} backup")
         try:
@@ -170,7 +170,7 @@ class SqliteEngine:
                 await self._checkpoints.close()
                 await self._writer.run(self._drop_all_writing)
         except Exception as error:  # noqa: BLE001 - the process stops in any case
-            self._reported("close the database", type(error).__name__)
+            self._log_failure("close the database", type(error).__name__)
         finally:
             self._reader.stop()
             self._writer.stop()
@@ -182,16 +182,16 @@ class SqliteEngine:
         try:
             rewrite_log(self._path, self._vfs)
             upgrade(self._opened_for_writing(), self._schema, str(self._path))
-            self._keeping = self._connect()
+            self._index_keeper = self._connect()
             # A connection opens the log lazily; only after a read does it keep the index alive.
-            self._keeping.execute("SELECT count(*) FROM schema_migrations").fetchall()
+            self._index_keeper.execute("SELECT count(*) FROM schema_migrations").fetchall()
         except (apsw.NotADBError, apsw.CorruptError):
             raise DatabaseProblem(f"{self._path} is damaged, or not a SQLite database: restore a backup") from None
         except apsw.Error as error:
-            said = unavailable(error, f"open {self._path}")
-            if said is None:
+            problem = unavailable(error, f"open {self._path}")
+            if problem is None:
                 raise
-            raise DatabaseProblem(str(said)) from None
+            raise DatabaseProblem(str(problem)) from None
 
     def _opened_for_writing(self) -> apsw.Connection:
         if self._writing is None:
@@ -209,9 +209,9 @@ class SqliteEngine:
             result = work(writing)
         except BaseException as error:
             self._undo(error)
-            if isinstance(error, apsw.Error) and (said := unavailable(error, "write")) is not None:
+            if isinstance(error, apsw.Error) and (problem := unavailable(error, "write")) is not None:
                 self._report("write", error)
-                raise said from None
+                raise problem from None
             raise
         try:
             writing.execute("COMMIT")
@@ -262,7 +262,7 @@ class SqliteEngine:
 
     def _drop_all_writing(self) -> None:
         self._drop_writing()
-        close_failed(self._keeping)
+        close_failed(self._index_keeper)
 
     def _drop_writing(self) -> None:
         connection, self._writing = self._writing, None
@@ -281,9 +281,9 @@ class SqliteEngine:
             self._reading.execute("COMMIT")
         except BaseException as error:
             self._drop_reading()  # ends the snapshot, which would pin the log; the next read connects again
-            if isinstance(error, apsw.Error) and (said := unavailable(error, "read")) is not None:
+            if isinstance(error, apsw.Error) and (problem := unavailable(error, "read")) is not None:
                 self._report("read", error)
-                raise said from None
+                raise problem from None
             raise
         return result
 
@@ -295,6 +295,6 @@ class SqliteEngine:
 
     def _report(self, doing: str, error: Exception) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._reported, doing, type(error).__name__)
+            self._loop.call_soon_threadsafe(self._log_failure, doing, type(error).__name__)
         except RuntimeError:
             return  # the loop has closed, so no caller waits any more

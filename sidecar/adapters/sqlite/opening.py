@@ -199,7 +199,7 @@ def _apply(connection: apsw.Connection, migration: Migration, application_id: in
         connection.execute(f"PRAGMA application_id = {application_id}")
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:
+        if connection.in_transaction:  # after some errors SQLite has rolled back already
             connection.execute("ROLLBACK")
         raise
 

@@ -18,7 +18,7 @@ KEPT: Final = 900.0
 WINDOW: Final = 60.0
 """Seconds over which a rate is computed."""
 CLOSEST: Final = 1.0
-"""The least seconds between two readings of one sidecar that are kept."""
+"""The fewest seconds between two kept readings of one sidecar."""
 ROWS: Final = 500
 """The most audit rows in memory."""
 P99: Final = 0.99
@@ -103,7 +103,7 @@ class SlotRates:
 
 
 SILENT: Final = 15.0
-"""A sidecar whose newest reading is older, in seconds, no longer counts: its last rates would stay for ever."""
+"""Seconds after which a sidecar without a new reading no longer counts: its last rates would stay on the page."""
 
 
 class Samples:

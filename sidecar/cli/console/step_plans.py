@@ -45,6 +45,7 @@ KILLABLE: Final = frozenset({PROMOTED, reading_pb2.LIFECYCLE_STATE_TEST})
 
 def _value(each: Any, flag: int) -> int:
     """Return the value of a flag (`KILL_FLAG` or `COHORT_FLAG`) as the sidecar read it last."""
+    # A definition may have no flags.
     return int(each.flags[flag].value) if len(each.flags) > flag else reading_pb2.FLAG_VALUE_UNSPECIFIED
 
 
@@ -82,9 +83,11 @@ class Step:
     may: Callable[[Any, Any], bool]
 
 
+# In the order of the buttons on the page.
 STEPS: Final[Mapping[str, Step]] = {
     "promote": Step("Promote", lambda _, each: each.state in EARLY),
     "ramp": Step("Ramp", lambda _, each: each.state == PROMOTED),
+    # `> 1`: a definition has two flags or none; a pause switches the cohort flag, the second.
     "pause": Step("Pause", lambda _, each: each.active and len(each.flags) > 1 and not is_paused(each)),
     "resume": Step("End pause", lambda _, each: is_paused(each)),
     "acknowledge": Step("Acknowledge breach", lambda _, each: each.HasField("breach")),
@@ -93,6 +96,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "configure": Step("Mode and curve", lambda _, each: each.state == PROMOTED),
     "kill-flag-on": Step("Kill flag on", lambda _, each: _switched(each, KILL_FLAG, OFF)),
     "cohort-flag-on": Step("Cohort flag on", lambda _, each: _switched(each, COHORT_FLAG, OFF) and not is_paused(each)),
+    # Not for the active definition, for which the same switch is offered as "Pause".
     "cohort-flag-off": Step("Cohort flag off", lambda _, each: _switched(each, COHORT_FLAG, ON) and not each.active),
     "retire-flags": Step("Retire flags", lambda _, each: bool(each.flags) and each.ramp_basis_points == WHOLE),
     "ramp-down": Step("Ramp down for a breach", lambda _, each: each.ramp_basis_points > 0),

@@ -90,10 +90,10 @@ def waterfall_of(turn: Any, now: datetime) -> Waterfall:
     end = max([utc(turn.turn.ended_at) if ended else now, begin, *events])
     # At least a millisecond: `_Axis.at` divides by the length.
     axis = _Axis(begin, max((end - begin).total_seconds(), 0.001))
-    outcomes = {each.child_id: each for of in turn.dispatches for each in of.outcomes if each.child_id}
+    outcomes = {each.child_id: each for dispatch in turn.dispatches for each in dispatch.outcomes if each.child_id}
     bars = [_bar(child, depth, outcomes.get(child.child_id), axis) for depth, child in as_tree(turn.children)]
     # Refused, dropped or not started: they have an outcome, but no child.
-    not_run = [each for of in turn.dispatches for each in of.outcomes if not each.child_id]
+    not_run = [each for dispatch in turn.dispatches for each in dispatch.outcomes if not each.child_id]
     return Waterfall(bars, axis.seconds, not_run, not ended)
 
 

@@ -80,7 +80,7 @@ class DevSession:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """End every child at the end, and also if this process is killed."""
+        """Start the guardian, which ends every child at the end, and also if this process is killed."""
         # `-I`: neither its folder nor `PYTHONPATH` can replace modules of the standard library.
         command = [sys.executable, "-I", guardian.__file__]
         with subprocess.Popen(  # noqa: S603  a module of this package
@@ -115,7 +115,7 @@ class DevSession:
             self._signals += 1
             self._events.put(Stop())
 
-        for number in SIGNALS:  # for good: a second signal kills what is still ending
+        for number in SIGNALS:  # also after the first signal: a second one kills what is still ending
             signal.signal(number, stop)
 
     def _files(self) -> dict[Path, tuple[int, int]]:
@@ -147,12 +147,13 @@ class DevSession:
         scripts = {path for path in changed if path.parent == Path() and path.suffix == ".py"}
         names = {path.stem for path in scripts}
         consumer_changed = self._consumer is not None and self._consumer in scripts
-        # A script that no process is named for is imported by others; which ones is unknown, so all are restarted.
+        # A changed script that is no process is a module of others. Which of them import it is unknown, so all restart.
         library = names - set(wanted) - set(self._children) - {self._consumer.stem if self._consumer else "", "ask"}
         concerned = (set(wanted) - {SIDECAR}) if library else names & {*wanted, *self._children}
         # A sidecar that ended because of a wrong definition starts again once a definition changes.
         if Path(SETTINGS) in changed or (self._ended(SIDECAR) and changed - scripts):
             concerned.add(SIDECAR)
+        # Without folders, which change with each file in them.
         what = ", ".join(sorted(str(path) for path in changed if path.is_file() or path not in now)) or "files"
         restarting = f"; restarting: {', '.join(sorted(concerned))}" if concerned else ""
         self._say("dev", f"changed: {what}{restarting}")

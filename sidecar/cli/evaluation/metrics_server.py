@@ -85,5 +85,6 @@ def serving_metrics(address: str, text: Callable[[], str]) -> Iterator[str]:
         try:
             yield f"{host}:{server.server_address[1]}"
         finally:
+            # Only stops the loop of `serve_forever`; `with server` closes the socket afterwards.
             server.shutdown()
             thread.join()

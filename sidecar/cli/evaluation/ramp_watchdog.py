@@ -80,6 +80,7 @@ def _watch(opened: Callable[[], OperatorCommands], options: WatchOptions, metric
     while True:
         commands = opened()
         code = look(commands, options, metrics)
+        # One round, e.g. for cron, which reads the exit code. Otherwise, a failed round is repeated like any other.
         if not options.every:
             return code
         # A log collector must see each round at once, not when the buffer is full after many of them.
@@ -106,6 +107,7 @@ def look(commands: OperatorCommands, options: WatchOptions, metrics: WatchdogMet
 
 
 def _all_judged(commands: OperatorCommands, options: WatchOptions) -> Sequence[RampReport]:
+    # A new connection in each round: the rounds are a minute apart, and a sidecar may have been restarted.
     with OperatorClient(commands.where, commands.where.targets[0]) as client:
         request = evidence_pb2.GetRampEvidenceRequest(slot=options.slot)
         answer = client.ask("GetRampEvidence", request, options.slot, SECONDS)
@@ -179,6 +181,7 @@ def ramp_down(ramp: evidence_pb2.RampEvidence, verdict: RampVerdict) -> lifecycl
     same request, e.g. if the answer was lost, and so takes no second step.
     """
     step = f"{ramp.active_digest} {ramp.ramp_basis_points} {ramp.since.ToJsonString()}"
+    # 24 hexadecimal digits are 96 bits, so that no two steps get the same id.
     breach = f"ramp-watchdog-{sha256(step.encode()).hexdigest()[:24]}"
     reason = f"the watchdog at {percent(ramp.ramp_basis_points)}: {'; '.join(verdict.why)}"
     header = lifecycle_pb2.StepHeader(
@@ -229,6 +232,7 @@ def as_object(judged: RampReport) -> Mapping[str, Any]:
         "next_ramp_basis_points": verdict.next_ramp,
         "why": list(verdict.why),
         "users": {"active": verdict.users[0], "target": verdict.users[1]},
+        # JSON has no infinity.
         "detectable_increase": None if isinf(verdict.detectable) else verdict.detectable,
         "sample_ratio_e_value": verdict.ratio_e,
         "measures": [

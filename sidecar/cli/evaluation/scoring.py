@@ -25,6 +25,7 @@ class ScoreOptions:
 
 def record_score(commands: OperatorCommands, options: ScoreOptions) -> int:
     """Record the score and print which definition and arm it is about. Returns the exit code."""
+    # The id makes a repetition safe: the sidecar records a score once for each id.
     score_id = options.score_id or commands.new_id()
     request = pb.RecordScoreRequest(
         score_id=score_id,

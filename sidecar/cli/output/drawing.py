@@ -66,6 +66,7 @@ class Screen:
             self._columns = shutil.get_terminal_size((0, 0)).columns
         else:
             self._columns = int(environment.get("COLUMNS", "0"))
+        # Rich is imported only for a terminal: in pipelines, its import would be a large part of a command's time.
         self._console = _console(out, environment) if out.isatty() else None
 
     @property
@@ -88,6 +89,7 @@ class Screen:
     def show(self, lines: Iterable[TextLine]) -> None:
         """Print lines, and flush the output."""
         if self._console is None:
+            # Without the padding of the last column.
             self._out.writelines("".join(part.text for part in line).rstrip() + "\n" for line in lines)
         else:
             from rich.text import Text  # noqa: PLC0415  only for a terminal
@@ -106,12 +108,14 @@ def _console(out: TextIO, environment: Mapping[str, str] | None) -> "Console | N
     """Return rich's console for a terminal; None: the terminal gets plain text, e.g. because of `NO_COLOR`."""
     from rich.console import Console  # noqa: PLC0415  only for a terminal
 
+    # No highlighting and no wrapping: text and line ends must be the same as in plain output.
     console = Console(file=out, highlight=False, soft_wrap=True, _environ=environment)
     return None if console.no_color else console
 
 
 def clean(text: str) -> str:
     """Return text with escaped control characters, which could control the terminal or forge a line."""
+    # Nearly every text is, so the second pass is rarely needed.
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
@@ -139,7 +143,7 @@ def length(duration: timedelta) -> str:
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[Part]]) -> list[TextLine]:
     """Return a table, every column as wide as its widest cell. A row has a cell for each name in `header`."""
-    widths = [max(len(name), *(len(row[place].text) for row in rows)) for place, name in enumerate(header)]
+    widths = [max(len(name), *(len(row[index].text) for row in rows)) for index, name in enumerate(header)]
     heads = [Part(name.ljust(width) + "  ", "bold") for name, width in zip(header, widths, strict=True)]
     body = [
         [Part(cell.text.ljust(width) + "  ", cell.style) for cell, width in zip(row, widths, strict=True)]

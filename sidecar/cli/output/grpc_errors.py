@@ -13,5 +13,6 @@ def error_info(error: Any) -> ErrorInfo:
     info = ErrorInfo()
     for key, value in error.trailing_metadata() or ():
         if key == DETAILS_KEY:
+            # `Unpack` fills `info` if the detail has its type; `any` stops at the first one.
             any(detail.Unpack(info) for detail in Status.FromString(value).details)
     return info

@@ -18,6 +18,7 @@ def enum_word(enum: Any, number: int) -> str:
 
     A number from a newer sidecar has no name here and is shown as such: `unknown (7)`.
     """
+    # `enum.Name` would raise, and an older command must show the answers of a newer sidecar.
     if number not in enum.values():
         return f"unknown ({number})"
     return _word(enum.Name(number), _prefix(enum.DESCRIPTOR))
@@ -40,10 +41,10 @@ def message_to_json(message: "Message") -> dict[str, Any]:
 def message_from_json(values: dict[str, Any], message: "Message") -> dict[str, Any]:
     """Return the protobuf JSON form of an output of `message_to_json`; text in that form does not change."""
 
-    def whole(value: str, prefix: str) -> str:
+    def full_name(value: str, prefix: str) -> str:
         return value if value.startswith(prefix) else f"{prefix}{value.upper()}"
 
-    return _spelled(values, message.DESCRIPTOR, whole)
+    return _spelled(values, message.DESCRIPTOR, full_name)
 
 
 def _word(value: str, prefix: str) -> str:
@@ -69,6 +70,7 @@ def _spelled(values: dict[str, Any], descriptor: Any, spell: Spell) -> dict[str,
 def _value(value: Any, enum: Any, inner: Any, spell: Spell) -> Any:
     if isinstance(value, list):
         return [_value(each, enum, inner, spell) for each in value]
+    # `MessageToDict` writes a value without a name as a number, which is kept.
     if enum is not None and isinstance(value, str):
         return spell(value, _prefix(enum))
     if inner is not None and isinstance(value, dict):

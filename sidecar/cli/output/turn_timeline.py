@@ -81,6 +81,7 @@ def turn_lines(turn: pb.GetTurnResponse, drawing: Drawing) -> Iterator[TextLine]
     yield from _not_run(turn)
     if drawing.expand:
         yield from _end(turn)
+    # An incomplete answer must not look complete.
     if turn.texts_left_out or turn.events_left_out:
         yield [
             Part(
@@ -113,6 +114,7 @@ def as_tree(children: Sequence[record_pb2.RecordedChild]) -> Iterator[tuple[int,
     known = {child.child_id for child in children}
     below: dict[str, list[record_pb2.RecordedChild]] = {}
     for child in sorted(children, key=lambda each: each.emission_index):
+        # With --child, the parent may not be in the answer; the child is then drawn at the top.
         parent = child.parent_child_id if child.parent_child_id in known else ""
         below.setdefault(parent, []).append(child)
     # A stack and not a recursion: the depth comes from a record, which may be damaged.
@@ -120,6 +122,7 @@ def as_tree(children: Sequence[record_pb2.RecordedChild]) -> Iterator[tuple[int,
     while waiting:
         depth, child = waiting.pop()
         yield depth, child
+        # `pop`: every child is yielded only once, whatever parents the record names.
         waiting += [(min(depth + 1, DEEPEST), each) for each in reversed(below.pop(child.child_id, []))]
     for left_over in below.values():  # parents of each other: no sidecar records this, but it must not be hidden
         yield from ((0, child) for child in left_over)
@@ -145,6 +148,7 @@ def short(name: str) -> str:
 
 def state_of(child: record_pb2.RecordedChild) -> str:
     """Return the status of a child; once it is closed, its final status."""
+    # `closed` alone would hide whether the child succeeded.
     if child.events and child.events[-1].name == CLOSED:
         return str(_object(child.events[-1].details_json).get("final_status", "closed"))
     states = [STATE_AFTER[event.name].value for event in child.events if event.name in STATE_AFTER]
@@ -193,7 +197,7 @@ def cost_in_words(usage: outcome_pb2.TokenUsage) -> str:
 def _cost(turn: pb.GetTurnResponse) -> Iterator[TextLine]:
     """Yield the cost of the calls of the turn, if any of them reported tokens."""
     # Decimal text, not floats: sums of money are shown to the last digit.
-    usages = [each.usage for of in turn.dispatches for each in of.outcomes if each.HasField("usage")]
+    usages = [each.usage for dispatch in turn.dispatches for each in dispatch.outcomes if each.HasField("usage")]
     known = [Decimal(usage.cost_usd) for usage in usages if usage.HasField("cost_usd")]
     unknown = len(usages) - len(known)
     if usages:
@@ -218,6 +222,7 @@ def _child(
     branch = "  " * (depth - 1) + drawing.marks.branch if depth else ""
     label = f"{branch}{child.emission_index} {clean(child.sub_agent_id)}"
     if len(label) >= LABEL:
+        # One character stays free between the label and the bar.
         label = label[: LABEL - 2] + "~"
     result = [state]
     if outcome is not None:
@@ -239,6 +244,7 @@ def _bar(child: record_pb2.RecordedChild, axis: Axis, marks: GlyphSet) -> TextLi
     # Its work is over when its result waits for the parent, or has failed; it is closed when the parent has decided.
     worked = [utc(event.occurred_at) for event in child.events if event.name in {WAITING_FOR_MERGE, FAILED}]
     closed = [utc(event.occurred_at) for event in child.events if event.name == CLOSED]
+    # A child that began at the end of the axis still needs a cell.
     begin = min(axis.cell(utc(child.opened_at)), axis.cells - 1)
     end = max(axis.cell((worked or closed or [axis.end])[0]), begin + 1)
     over = max(axis.cell((closed or [axis.end])[0]), end)

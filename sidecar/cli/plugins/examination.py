@@ -99,7 +99,7 @@ async def _make(spec: PluginSpec, settings: Mapping[str, Any] | None, report: Re
 async def _closed(spec: PluginSpec, close: Callable[[], Awaitable[object]]) -> None:
     try:
         await close()
-    except Exception as error:  # the border: whatever a plugin raises is its own
+    except Exception as error:  # any: the code is the plugin's, and its failure is a finding
         where = f"{spec.kind} `{spec.name}`"
         remedy = "let `close` raise nothing, in any state"
         raise PluginProblem(f"closing it failed with {cause_of(error)}", where=where, remedy=remedy) from error

@@ -155,6 +155,7 @@ async def _export(opening: AbstractAsyncContextManager["BoundedMemory"], key: "E
         except MemoryUnavailable as away:
             typer.echo(away.message, err=True)
             return ExitCode.UNAVAILABLE
+    # First, because it replaces turns that are older than those that follow.
     if contents.summary is not None:
         out.write(msgspec.json.encode({"summary": contents.summary}).decode() + "\n")
     out.writelines(msgspec.json.encode({"turn": turn}).decode() + "\n" for turn in contents.turns)
@@ -170,6 +171,7 @@ def _lines(handle: BinaryIO) -> Iterator[bytes]:
     while line := handle.readline(LONGEST_LINE):
         rest = line
         while len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
+            # Read and dropped in pieces: a line of any length must not be in memory as a whole.
             rest = handle.readline(LONGEST_LINE)
         yield line
 
@@ -177,6 +179,7 @@ def _lines(handle: BinaryIO) -> Iterator[bytes]:
 def _labels(options: Sequence[str]) -> dict[str, Slot]:
     labels: dict[str, Slot] = {}
     for each in options:
+        # The last `=`: a label may contain one, a slot cannot.
         label, equals, slot = each.rpartition("=")
         if not equals or not label or not DEFINITION_SIDE.match(slot):
             typer.echo(f"--label {each!r}: write LABEL=SLOT; a slot has up to 60 characters a-z0-9_-", err=True)

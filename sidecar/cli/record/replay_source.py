@@ -42,5 +42,5 @@ def exported(target: str, boot_secret_file: Path, turn_id: str) -> bytes:
             # In pieces, because a message of gRPC is limited in size. Inside `try`: a stream fails while it is read.
             return "".join(piece.document_json for piece in pieces).encode()
         except grpc.RpcError as error:
-            said: Any = error  # every such error is a `grpc.Call`, too
-            raise CannotReplay(f"the sidecar at {target} answers: {said.details()} ({said.code().name})") from None
+            call: Any = error  # every such error is a `grpc.Call`, too
+            raise CannotReplay(f"the sidecar at {target} answers: {call.details()} ({call.code().name})") from None

@@ -77,6 +77,7 @@ class EpisodeOptions:
 
 def show_turns(commands: TurnCommands, options: TurnsOptions) -> int:
     """List turns; return the exit code."""
+    # A protobuf message accepts the name of an enum value in place of its number.
     state = f"TURN_STATE_{options.state.upper() or 'UNSPECIFIED'}"
     request = pb.ListTurnsRequest(
         episode_id=options.episode,
@@ -227,10 +228,12 @@ def _follow(client: RecordClient, screen: Screen, commands: TurnCommands, option
             names[child.child_id] = f"{child.emission_index} {clean(child.sub_agent_id)}"
         for event in message.events:
             if options.as_json:
+                # One object on a line, so that a program can read each as it comes.
                 screen.write(json.dumps(message_to_json(event), ensure_ascii=False))
             elif not options.children or event.child_id in options.children:
                 label = names.get(event.child_id, "")[:16].ljust(17)
                 screen.show([event_line(event, begin or utc(event.occurred_at), label)])
+    # Read again: the stream has events only, and not the outcomes that the bars show.
     if not options.as_json:
         turn = client.turn(options.turn_id, options.children)
         screen.show([[], *turn_lines(turn, Drawing(screen.marks, screen.width, commands.now(), events=False))])

@@ -89,6 +89,7 @@ def period_lines(options: ActivePeriodsOptions, answer: pb.ListActivePeriodsResp
     )
     yield [Part(f"{clean(options.name)} in slot {clean(answer.slot)}, active for {users}:", "bold")]
     for each in answer.periods:
+        # The audit does not contain the begin of a period that is older than the audit.
         began = timestamp(utc(each.started_at)) if each.HasField("started_at") else "before that"
         ended = timestamp(utc(each.ended_at)) if each.HasField("ended_at") else "now"
         by = f", request {clean(each.request_id)}" if each.request_id else ""

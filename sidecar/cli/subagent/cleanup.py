@@ -1,4 +1,4 @@
-"""`sidecar subagent decommission patch|overdue`: inspects a checkout of the repository with the definitions."""
+"""Implements `sidecar subagent decommission patch|overdue`, which inspect a checkout of the configuration."""
 
 import os
 import shlex
@@ -54,7 +54,7 @@ class PatchOptions:
 
 @dataclass(frozen=True, slots=True)
 class KnownDefinitions:
-    """A decommission, and the other definitions of its slot that are rolled back.
+    """A decommission, and the ids in its slot whose definitions are all rolled back.
 
     Attributes:
         over: whether the decommission has ended and no other definition uses its id, so that nothing of the id may
@@ -68,27 +68,24 @@ class KnownDefinitions:
 
 def patch(commands: OperatorCommands, options: PatchOptions, at: CheckoutLocation) -> int:
     """Write the changes of the next steps as a patch; the checkout is only read. Returns the exit code."""
-    return _with_record(commands, options.name, at, lambda where, known: _patched(where, known, options, at))
+    return _with_record(commands, options.name, at, lambda commands, known: _patched(commands, known, options, at))
 
 
 def overdue(commands: OperatorCommands, at: CheckoutLocation) -> int:
-    """Print overdue decommissions and what remains in a checkout of them and of ended ones.
+    """Print overdue decommissions, and the remains of these and of ended ones in a checkout. Exit code 1: any."""
 
-    Returns the exit code: 1 if there are any.
-    """
-
-    def work(where: OperatorCommands, known: tuple[KnownDefinitions, ...]) -> OperatorExit:
+    def work(commands: OperatorCommands, known: tuple[KnownDefinitions, ...]) -> OperatorExit:
         late = [(each, _left_in(each, at)) for each in known if each.status.overdue]
         ended = [(each, report) for each in known if each.over and (report := _left_in(each, at)) and report.left]
         code = OperatorExit.REFUSED if late or ended else OperatorExit.DONE
-        if where.as_json:
+        if commands.as_json:
             rows = {name: [_row(*each) for each in found] for name, found in (("overdue", late), ("ended", ended))}
-            where.write_json(rows | {"exit_code": int(code)})
+            commands.write_json(rows | {"exit_code": int(code)})
             return code
         if not late:
-            where.screen.show([[Part("no decommission is overdue", "green")]])
+            commands.screen.show([[Part("no decommission is overdue", "green")]])
         for each, report in (*late, *ended):
-            where.screen.show([[Part(line, style)] for line, style in _left_lines(each, report)])
+            commands.screen.show([[Part(line, style)] for line, style in _left_lines(each, report)])
         return code
 
     return _with_all(commands, at, work)
@@ -100,6 +97,7 @@ def _with_all(
     work: Callable[[OperatorCommands, tuple[KnownDefinitions, ...]], OperatorExit],
 ) -> int:
     try:
+        # A pipeline without access to a sidecar passes a file.
         if at.record is not None:
             return work(commands, (_read(at.record),))
         return run_command(commands, lambda client: work(commands, _all_of(client)))
@@ -125,20 +123,20 @@ def _with_record(
 
 
 def _patched(
-    where: OperatorCommands, known: KnownDefinitions, options: PatchOptions, at: CheckoutLocation
+    commands: OperatorCommands, known: KnownDefinitions, options: PatchOptions, at: CheckoutLocation
 ) -> OperatorExit:
     made = at.checkouts.patch(at.root or Path(), _wanted(known, options, at))
-    where.errors.writelines(f"{clean(line)}\n" for line in (*made.does, *(f"note: {note}" for note in made.notes)))
+    commands.errors.writelines(f"{clean(line)}\n" for line in (*made.does, *(f"note: {note}" for note in made.notes)))
     if not made.diff:
-        where.errors.write("nothing to change: the checkout already contains the change\n")
+        commands.errors.write("nothing to change: the checkout already contains the change\n")
     elif options.to is not None:
         # `surrogateescape` and no newline conversion: the patch must contain the exact bytes of files in any encoding.
         options.to.write_text(made.diff, encoding="utf-8", newline="", errors="surrogateescape")
-        where.errors.write(
+        commands.errors.write(
             f"written to {options.to}; next: run `{_applying(options.to, at.root)}` on a branch and have it reviewed\n"
         )
     else:
-        where.out.write(made.diff)
+        commands.out.write(made.diff)
     return OperatorExit.DONE
 
 
@@ -153,6 +151,7 @@ def _wanted(known: KnownDefinitions, options: PatchOptions, at: CheckoutLocation
     """Return the steps of a patch: the pending steps, and recorded steps whose subject is in the checkout again."""
     record = known.status.decommission
     coming = _steps_to(record, options.through)
+    # A later merge may have restored what a recorded step had removed.
     taken = tuple(each for each in CleanupStep if each not in coming and _is_taken(record, each))
     code = options.code if CleanupStep.MODULES in coming else code_of(record)
     report = at.checkouts.look(at.root or Path(), patch_request(known, at, taken, code))

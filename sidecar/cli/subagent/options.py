@@ -101,7 +101,7 @@ def socket_of(config: Path | None, settings_of: Callable[[Path | None], Any]) ->
         config: the settings file; None: only environment variables.
         settings_of: reads the settings; if they are invalid, prints the problems and ends the command.
     """
-    # Kept back: without a file, the missing address is the operator's mistake, so it must come before these problems.
+    # Printed last: without a file, the missing address is the operator's mistake, so its message must come first.
     problems = StringIO()
     try:
         with redirect_stderr(problems):

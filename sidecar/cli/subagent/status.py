@@ -74,8 +74,8 @@ def drain(commands: OperatorCommands, options: StepOptions, *, resume: bool = Fa
 def status_lines(status: Status) -> Iterator[TextLine]:
     """Yield the screen: the process, its replicas, a table of slots, and what needs attention."""
     process = status.process
-    began = f"sidecar {clean(process.version)}, instance {clean(process.instance_id)}, "
-    yield [Part(f"{began}up {length(process.uptime.ToTimedelta())}: "), _readiness(process)]
+    head = f"sidecar {clean(process.version)}, instance {clean(process.instance_id)}, "
+    yield [Part(f"{head}up {length(process.uptime.ToTimedelta())}: "), _readiness(process)]
     yield from ([Part(f"  not ready: {clean(each)}", "red")] for each in process.blockers)
     yield [Part(f"open turns: {process.open_turns}, calls in flight: {process.calls_in_flight}, including this one")]
     if process.pending_kills:
@@ -156,6 +156,7 @@ def _readiness(process: Any) -> Part:
 
 def _replica_line(answer: Any) -> TextLine:
     alive = [each for each in answer.replicas if each.alive]
+    # A dead replica serves no user, so it cannot lag.
     behind = [each for each in alive if each.rollout_version < answer.rollout_version]
     lag = "all show the newest rollouts"
     if behind:

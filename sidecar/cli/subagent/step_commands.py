@@ -135,6 +135,7 @@ def _configure(
     A change from experiment to full admits the control arm. If the slot serves users, the gate of the current ramp must
     pass.
     """
+    # Both would keep their values, so there is no step to take.
     if mode is None and not curve:
         typer.echo("nothing to declare; give --mode, --curve or both", err=True)
         raise typer.Exit(EX_USAGE)

@@ -62,6 +62,7 @@ def validate(root: Path, options: ValidateOptions, load: Callable[[Path], Loaded
         out.writelines(problem.render() + "\n" for problem in (*loaded.problems, *loaded.advice))
         out.writelines(f"settings: {line}\n" for line in settings_problems)
         out.writelines(line + "\n" for line in tool_lines(loaded))
+        # A configuration with errors has no catalogue.
         if options.costs and loaded.catalogue is not None:
             out.writelines(line + "\n" for line in cost_lines(loaded.catalogue, loaded.prompt_tokens))
         if loaded.catalogue is not None and (unflagged := _unflagged(loaded.catalogue)):
@@ -118,8 +119,8 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _as_object(loaded: LoadedCatalogue) -> dict[str, Any]:
-    said = (*loaded.problems, *loaded.advice)
-    problems = [asdict(problem) | {"message": problem.render()} for problem in said]
+    found = (*loaded.problems, *loaded.advice)
+    problems = [asdict(problem) | {"message": problem.render()} for problem in found]
     return {"valid": loaded.catalogue is not None, "problems": problems, "agents": _agents(loaded, loaded.catalogue)}
 
 

@@ -46,6 +46,7 @@ def examine_ops_address(address: str, socket: str, seconds: float) -> Finding:
     remedy = "stop what listens there, or set `server.ops_address`; port 0 takes any free one"
     try:
         status, body = answer_of(address, seconds)
+    # A refusal is the only proof that the address is free; a timeout could be a program that hangs.
     except ConnectionRefusedError:
         return ok("ops", about, "free")
     except (OSError, ValueError) as problem:
@@ -108,6 +109,7 @@ def _add_to_target(
         found.append(error("runners", str(definition.id), problem.what, problem.remedy))
         return
     plugin = policy.host.plugin_of(runner)
+    # A card without any target is reported by `without_target`, above.
     target = targets.of(card) or settings.runners.get(runner.name, {}).get("target")
     if target:
         used.setdefault(_Target(runner.name, plugin, target), []).append(str(definition.id))
@@ -125,6 +127,7 @@ def _channels(settings: Settings, instance: str) -> Callable[[str], grpc.aio.Cha
         pass
 
     def opened(target: str) -> grpc.aio.Channel:
+        # A Unix socket is protected by its directory, so the runner uses no TLS there, either.
         if not tls or target.startswith(UNIX_SCHEMES):
             return grpc.aio.insecure_channel(target, options=options)
         return RotatingChannel(target, tls[0], options)
@@ -143,6 +146,7 @@ async def _host(
     # Other runners have protocols of their own; only the TCP connection can be checked.
     if at.plugin != GRPC:
         parts = urlsplit(at.address)
+        # No host and port in the address, e.g. that of a runner that starts processes.
         if parts.hostname is None:
             return ok("runners", about, f"runner `{at.instance}`: not checked")
         return await _reached("runners", about, parts.hostname, _port_of(at.address), seconds)
@@ -156,6 +160,7 @@ async def _host(
         try:
             answer = await ask(health_pb2.HealthCheckRequest(), timeout=seconds)
         except grpc.aio.AioRpcError as failure:
+            # This answer came from a gRPC server, so the host runs.
             if failure.code() is grpc.StatusCode.UNIMPLEMENTED:
                 return ok("runners", about, "answers; it has no health service")
             remedy = "start the runner host (docs/runner-hosts.md), or correct the address in `targets`"

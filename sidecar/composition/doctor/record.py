@@ -58,6 +58,7 @@ def _schema(settings: Settings) -> Iterator[Finding]:
 def _room(path: Path) -> Iterator[Finding]:
     """Yield a finding about the free space for a SQLite file."""
     folder = path.parent
+    # As the start creates missing folders, the nearest existing one decides.
     while not folder.exists():
         folder = folder.parent
     if not os.access(folder, os.W_OK):
@@ -77,6 +78,7 @@ async def _clock(settings: Settings, seconds: float) -> Finding:
     """Return the finding about the difference between the clocks of the database and of this machine."""
     import asyncpg  # noqa: PLC0415  an extra; the schema was read with it
 
+    # Without the pool of the record: one statement, then the connection is closed.
     connection = await asyncpg.connect(dsn_of(settings.record.postgresql, Redactor()), timeout=seconds)
     try:
         before = time.time()

@@ -97,6 +97,7 @@ def _may_enter(directory: Path, group: int) -> bool:
 
 def _is_locked(lock: Path) -> bool:
     """Return whether a process holds a lock file. Takes the lock for a moment and creates no file."""
+    # A missing lock file means that no sidecar has ever served this path.
     with suppress(OSError), closing(open(lock, "rb")) as file:
         try:
             # Shared, so that two checks at a time do not see each other as a server. Closing the file releases the

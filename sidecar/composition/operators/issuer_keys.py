@@ -26,6 +26,7 @@ def key_source(section: str, configured: JwksSettings, clock: Clock, report: Cal
     except ModuleNotFoundError as missing:
         problem = f"{section}: {missing.name} is not installed; install `dispatch-sidecar[oidc]`"
         raise SettingsProblem([problem]) from None
+    # The settings ensure that exactly one of the two is given.
     where = configured.jwks_file if configured.jwks_file is not None else str(configured.jwks_url)
     return KeySource(
         fetching(where),

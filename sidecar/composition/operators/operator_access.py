@@ -91,6 +91,7 @@ def operator_plan(
     reports = RefusalReports(metrics)
     read = partial(read_operator_keys, configured)
     files = KeyFiles("operators.keys", operator_key_files(configured), read, anomaly)
+    # `limits` has an entry for every accepted key, also for one without restrictions.
     if not files.initial.limits and issuer is None:
         return None, ()
     tokens = RoleTokens(files.initial.judge, configured.deployment, files.initial.limits)
@@ -113,6 +114,7 @@ def operator_plan(
             *AdminServicer(services.administer).methods(),
             *HistoryServicer(services.history).methods_for_operators(),
         ),
+        # No limit of concurrent calls: an operator who stops a sub-agent must not be refused.
         configured.streams,
         settings.server.reflection,
         connections=MOST_CONNECTIONS,
@@ -181,6 +183,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
         @asynccontextmanager
         async def opened() -> AsyncIterator[tuple[RecordToVerify, AuditChain, CheckpointSource | None]]:
             """Use the open record of this process, and read its checkpoints from their file."""
+            # Nothing signs a record in memory, so there are no checkpoints to compare with.
             if self.settings.record.database == "memory":
                 yield self.record.journal, self.record.rollouts, None
                 return
@@ -238,6 +241,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
             return read_or_make_signer(checkpoint_files(self.settings.record)[1])
         except KeyFileProblem as problem:
             self.anomaly("erasure_key", str(problem))
+            # The text of the problem has a path of this machine, which operators elsewhere need not see.
             raise StoreUnavailable("the key that signs markers cannot be used; see the log") from None
 
     def _eraser(self, signer: Ed25519Signer) -> EraseUser:

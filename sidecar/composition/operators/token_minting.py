@@ -22,6 +22,7 @@ def token_tools(variables: Mapping[str, str] = NO_VARIABLES) -> TokenTools:
 
 
 def _signer(file: Path, make: bool) -> Ed25519Signer:
+    # A mistyped path must not create a key, whose tokens no sidecar would accept.
     if not make and not file.exists():
         raise KeyUnusable(f"{file} is not there; `sidecar token key --key {file}` makes one")
     try:

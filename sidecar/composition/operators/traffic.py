@@ -36,10 +36,12 @@ def _slots(durations: object, operations: Operations) -> dict[str, SlotTraffic]:
     running = {str(slot): count for slot, count in operations.dispatch_calls.places.by_slot.items()}
     buckets: dict[str, list[int]] = {}
     breakers: defaultdict[str, dict[str, bool]] = defaultdict(dict)
+    # A series for each slot and outcome; the buckets of one slot are added.
     for (slot, *_), each in durations.series.items() if isinstance(durations, Histogram) else ():
         known = buckets.get(slot, [0] * len(each.counts))
         buckets[slot] = [ours + more for ours, more in zip(known, each.counts, strict=True)]
     for target, shut, state in operations.breakers.not_closed():
         breakers[shut][target] = state is BreakerState.HALF_OPEN
+    # A slot may have only one of the three, e.g. an open breaker and no call yet.
     slots = sorted({*running, *buckets, *breakers})
     return {slot: SlotTraffic(running.get(slot, 0), buckets.get(slot, ()), breakers.get(slot, {})) for slot in slots}

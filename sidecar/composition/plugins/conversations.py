@@ -69,6 +69,7 @@ async def open_memory(
         PluginProblem: its settings are wrong.
         SettingsProblem: its database cannot be opened; the text says why and what to do.
     """
+    # A memory of an installed plugin gets a thread of its own, because it may block.
     memory = PluginThreads(policy.host, anomaly).made(policy.memory, lambda: _made(policy, settings, redactor))
     try:
         if isinstance(memory, SqliteMemory):
@@ -122,6 +123,7 @@ async def kept_conversations(settings: Settings) -> AsyncIterator[BoundedMemory 
     if policy.host.plugin_of(policy.memory) == FORGETS:
         yield None
         return
+    # No metrics are served here; the recorder only logs anomalies.
     recorder = MeasuringRecorder(Metrics())
     memory = await open_memory(policy, settings, Redactor(), recorder.anomaly)
     try:

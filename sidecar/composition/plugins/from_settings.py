@@ -119,6 +119,7 @@ def flag_timing(settings: Settings) -> FlagTiming:
 def policy_settings(settings: Settings) -> PolicySettings:
     """Return the selection of plugins."""
     configured = settings.policy
+    # Without a default for `memory`: a vertical without its own choice uses that of the default.
     verticals = {Vertical(name): PolicyNames(**_plain(names)) for name, names in configured.verticals.items()}
     # The default follows the record: conversations that outlive a record in memory would belong to no recorded turn.
     memory = configured.default.memory or ("in_process" if settings.record.database == "memory" else "store")
@@ -156,6 +157,7 @@ def plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Mapp
 
 def made_keys() -> SigningKeys:
     """Create a signing key that no other replica has, and log that."""
+    # A warning on every start: nothing else shows that turns end with this process.
     StructuredLog("sidecar.keys").warning(
         event_names.KEY_MADE,
         "no signing key is configured: turns do not outlive this process, and no other replica honours them; "
@@ -173,6 +175,7 @@ def signing_keys(settings: KeysSettings, redactor: Redactor) -> KeySet:
     texts = _texts_in("keys.files", settings.files, read_secrets)
     # Before the keys are used: a later error may quote them.
     redactor.learn(each for every in texts.values() for each in every)
+    # A file may hold several keys, e.g. the old and the new one during a rotation.
     keys = {key_id: tuple(each.encode() for each in every) for key_id, every in texts.items()}
     # Without a choice, the first key signs; all keys verify.
     return KeySet(keys, settings.signing or next(iter(keys)))

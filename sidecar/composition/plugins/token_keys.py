@@ -27,6 +27,7 @@ def followed_signing_keys(
         return made_keys(), ()
     read = partial(signing_keys, configured, redactor)
     files = KeyFiles("keys.files", tuple(configured.files.values()), read, anomaly)
+    # One object that is changed in place: tokens are signed and verified with it everywhere.
     keys = SigningKeys(files.initial.secrets, files.initial.signing)
     return keys, (("signing keys", files.handing_to(keys.adopt)),)
 

@@ -78,6 +78,7 @@ async def guarded_record(
     from sidecar.composition.keys.key_files import KeyFiles  # noqa: PLC0415  `verify-log` follows no file
 
     following = KeyFiles(KEY, (key_file,), partial(_signer_in, key_file), recorder.anomaly)
+    # Checkpointing and retention share the signer, so a rotated key reaches both.
     place, rules = CheckpointFile(file, signer, recorder.anomaly), retention_rules(configured.retention)
     checkpointing = Checkpointing(
         journal, journal.instance, place, configured.checkpoints.interval, clock, recorder, rollouts
@@ -103,6 +104,7 @@ async def guarded_record(
 def _unsigned(checkpointing: Checkpointing) -> Sequence[str]:
     """Return a sentence for operators if no checkpoint could be written for long; otherwise nothing."""
     waiting = checkpointing.waiting_seconds
+    # `waiting` is 0 while everything is signed, however long ago the last checkpoint was.
     if waiting < UNSIGNED_LONG:
         return ()
     return (f"the record has not been signed for {waiting:.0f} s; are the record and its second place available?",)

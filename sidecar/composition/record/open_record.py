@@ -133,7 +133,7 @@ class ObservedStore(JournalStore):
         try:
             await super().append(drafts)
         except StoreUnavailable as refused:
-            self.since = self.since or self._clock.now()
+            self.since = self.since or self._clock.now()  # of the first failure: repeated ones are one outage
             self.trouble = refused.message
             raise
         if drafts:  # an empty append only waits for earlier ones; its success says nothing about the database
@@ -155,7 +155,7 @@ async def opened_record(configured: RecordSettings, dependencies: RecordDependen
     The caller must first stop everything that may write to the record.
 
     Raises:
-        AddressHeld: another process has the record open.
+        AddressInUse: another process has the record open.
         SettingsProblem: the record cannot be opened; the text says why and what to do.
     """
     if configured.database == "memory":
@@ -267,7 +267,7 @@ def _listening_again(
                 await listen()
             except StoreUnavailable:
                 dependencies.recorder.anomaly("record_changes_unheard", "the database does not answer")
-            await asyncio.sleep(LISTEN_AGAIN)
+            await asyncio.sleep(LISTEN_AGAIN)  # also after a normal return, i.e. a closed connection
 
     return run
 
@@ -289,7 +289,7 @@ def dsn_of(configured: PostgresRecordSettings, redactor: Redactor) -> str:
 def _shown(database: str, store: ObservedStore) -> Mapping[str, Any]:
     shown: dict[str, Any] = {"database": database, "writable": not store.trouble, "commits": store.batches}
     if store.since is not None:
-        shown |= {"why": store.trouble, "since": store.since.isoformat()}
+        shown |= {"why": store.trouble, "since": store.since.isoformat()}  # only while there is trouble
     return shown
 
 

@@ -55,6 +55,7 @@ def rebuild_projection(settings: Settings, progress: Progress) -> int:
             case "memory":
                 raise SettingsProblem(["record.database is memory: there is nothing to rebuild"])
             case "sqlite":
+                # Otherwise the engine would create an empty record at a mistyped path.
                 if not configured.sqlite.path.exists():
                     raise DatabaseProblem(f"there is no record at {configured.sqlite.path}")
                 return asyncio.run(_rebuild_sqlite(configured.sqlite.path, progress))
@@ -107,8 +108,8 @@ async def _rebuild_postgresql(configured: PostgresRecordSettings, progress: Prog
         await projector.rebuild()
         while True:
             await projector.catch_up()
-            # The watermarks in the database, not the count of this process: running sidecars project their own facts
-            # meanwhile.
+            # Read from the database how far the facts of each sidecar are projected (its watermark). The count of this
+            # process would lack the facts that running sidecars project meanwhile.
             marks = await projection.watermarks()
             taken, left = sum(mark.number for mark in marks.reached.values()), await _left(journal, marks)
             if not left:
@@ -122,11 +123,14 @@ async def _rebuild_postgresql(configured: PostgresRecordSettings, progress: Prog
 
 
 async def _left(journal: Journal, marks: Watermarks) -> int:
+    """Return how much is not projected yet; 0 only if nothing is."""
+    # One turn is enough to learn whether any is left. `behind` does not include the turns that are returned.
     changes = await journal.changed(marks, 1)
     return changes.behind + len(changes.turns)
 
 
 def _at_intervals(progress: Progress) -> Progress:
+    # From the start: a rebuild that takes less than a second reports nothing.
     last_report = time.monotonic()
 
     def report(taken: int, left: int) -> None:
@@ -140,4 +144,4 @@ def _at_intervals(progress: Progress) -> Progress:
 
 
 def _ignored(doing: str, error: str) -> None:
-    """Ignore reports: errors are raised, and a rebuilt file needs no message."""
+    """Ignore what the engine reports about opening and repairing the file: its errors are also raised."""

@@ -57,6 +57,7 @@ async def _opened(source: RecordSource) -> AsyncIterator[tuple[RecordToVerify, A
             with OfflineSqliteRecord.opened(source.sqlite) as record:
                 yield record, OfflineAudit(record.read)
             return
+        # The file wins over the address: a command line can name a file, but must contain no password.
         dsn = source.postgresql_dsn
         if source.postgresql_dsn_file is not None:
             dsn = read_secret(source.postgresql_dsn_file, SHORTEST_DSN)

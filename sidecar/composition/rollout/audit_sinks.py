@@ -39,6 +39,7 @@ async def opened_sinks(
             sinks[spec.name] = BoundedSink(spec.name, making.made(spec, make))
         yield sinks
     finally:
+        # Concurrently, because each may take its whole time limit. `close` of a `BoundedSink` never raises.
         await asyncio.gather(*(sink.close() for sink in sinks.values()))
 
 
@@ -49,4 +50,5 @@ def _section(spec: AuditSinkSpec, settings: Settings) -> Mapping[str, Any]:
         return configured
     check_installed("audit.sinks")
     endpoint = settings.telemetry.otlp_endpoint
+    # The section wins over the default from `[telemetry]`.
     return configured if endpoint is None else {"endpoint": endpoint, **configured}

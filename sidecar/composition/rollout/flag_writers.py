@@ -48,6 +48,7 @@ def flag_writers(
             return own
         return FlagsOfPlugin(name, backend, calls) if isinstance(backend, FlagWriter) else ExternalFlags(name)
 
+    # Created once for each backend, not for each vertical: verticals share backends.
     writers = {name: made(name, backend) for name, backend in backends.items()}
     return lambda vertical: writers[routes.backend_of(vertical)]
 

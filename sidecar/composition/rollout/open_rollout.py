@@ -93,7 +93,7 @@ async def opened_rollout(around: RolloutDependencies) -> AsyncIterator[OpenRollo
             of an audit sink is not installed.
         PluginProblem: an audit sink cannot be created.
     """
-    if moved := moved_buckets():
+    if moved := moved_buckets():  # before anything is opened: such a start would move users to other definitions
         raise SettingsProblem(list(moved))
     recorder = MeasuringRolloutRecorder(around.metrics, around.ports.recorder.anomaly)
     making = PluginThreads(around.policy.host, recorder.anomaly)
@@ -133,7 +133,7 @@ async def opened_rollout(around: RolloutDependencies) -> AsyncIterator[OpenRollo
             )
             yield await _joined(around, ports, recorder, sinks)
     finally:
-        await gates.close()
+        await gates.close()  # created before the files are opened, so closed after them
 
 
 async def _joined(
@@ -152,14 +152,17 @@ async def _joined(
     # Exports read the recorded events, not the steps themselves, so that a sink that was down receives them later.
     export = AuditExport(ports.store, sinks, around.record.store.instance, around.ports.clock, recorder)
     cohorts = CohortCount(around.ports.clock, recorder, around.settings.rollout.max_cohorts)
+    # Reads the rollouts first, because the configuration is compared with them.
     await operations.views.look()
     # Before the first bind: a definition that is not recorded is not served.
     await operations.definition_watch.look()
+    # Again: the view must contain what was just recorded.
     await operations.views.look()
     # After the second look: only now do the rollouts name all flags, also those of definitions that left the
     # configuration.
     await _asked_by_name(around, operations)
     _show(around.metrics, operations, export, cohorts)
+    # The name of a loop is the class of its method, as in `running.py`.
     named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in operations.loops]
     kept = DefinitionCache(around.ports.definitions, operations.definition_watch, ports.store, recorder)
     return OpenRollout(operations, kept, [*named, *export.loops], cohorts.bound_in, export.problems)

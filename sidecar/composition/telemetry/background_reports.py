@@ -72,7 +72,7 @@ class DefinitionsReports:
 
     def changed(self, change: DefinitionsChange) -> None:
         """Log and count a new version of the definitions."""
-        self._last = change
+        self._last = change  # first: the gauges read it
         problems = [problem.render() for problem in change.loaded.problems]
         if change.in_force:
             self._loads.add(IN_FORCE)
@@ -140,7 +140,7 @@ class LoopReports:
 
     def loop_down(self, name: str, error: BaseException) -> None:
         """Report that a loop has ended."""
-        self._deaths.add(name)
+        self._deaths.add(name)  # counted for `BESIDE`, too: alerts decide themselves
         self._log.error(event_names.LOOP_DIED, "a background loop has ended and is restarted", error, loop=name)
         # No turn depends on the loops in `BESIDE` and on audit exports, so the sidecar stays ready without them.
         if name not in BESIDE and not name.startswith(AUDIT_EXPORT):
@@ -158,7 +158,7 @@ class LagReports:
         self._log = StructuredLog("sidecar.loops")
         self._lag = metrics.histogram(names.LOOP_LAG, "Seconds until the event loop answers.", LAG_BOUNDS)
         self._held_up = metrics.counter(names.LOOP_HELD_UP, "Hold-ups of the event loop.", "plugin")
-        self._held_up.add(NO_PLUGIN, by=0)
+        self._held_up.add(NO_PLUGIN, by=0)  # so that the first hold-up is a rise from 0
         self._last: dict[str, Any] | None = None
         readiness.section("event_loop", lambda: {"last_held_up": self._last})
 
@@ -195,7 +195,7 @@ class LimitReports:
         text = "Calls refused because a limit is reached."
         self._refused = metrics.counter(call_names.ADMISSION_REFUSED, text, "limit")
         for limit in call_names.LIMITS:
-            self._refused.add(limit, by=0)
+            self._refused.add(limit, by=0)  # the same holds for limits
 
     def refused(self, limit: str) -> None:
         """Count a refused call."""
@@ -236,7 +236,7 @@ class DefectReports:
 
     def of_task(self, name: str, error: BaseException) -> None:
         """Report an exception of a background task, which no caller awaits."""
-        self._recorder.anomaly("stray_error", type(error).__name__)
+        self._recorder.anomaly("stray_error", type(error).__name__)  # the type only: a text may contain data of a user
         self._log.error(event_names.ANOMALY, "a task ended with an error", error, task=name)
 
 

@@ -50,6 +50,7 @@ class Telemetry(Struct):
         if self.settings.otlp_endpoint is None:
             return
         check_installed("telemetry.otlp_endpoint")
+        # Already here: spans and events of the start are queued until the exporters are loaded.
         self.outbox = Outbox(self.settings.otlp_queue)
         lost = "Telemetry that never reached the collector."
         self.metrics.counted_elsewhere(names.TELEMETRY_DROPPED, lost, self.outbox.dropped, "signal")
@@ -62,6 +63,7 @@ class Telemetry(Struct):
         if not self.settings.grpc_spans:
             if self.outbox is None:
                 return ()
+            # Without gRPC spans, log lines still get the trace that the client sent.
             self.operation_span = operation_trace
             return (LogTraces(),)
         from sidecar.observability.tracing import make_tracing  # noqa: PLC0415  costs nothing where it is off

@@ -18,6 +18,7 @@ def listener_connections(wanted: int, listeners: int, metrics: Metrics, readines
     """
     limit = files_limit()
     connections = connections_within(limit, wanted, listeners)
+    # Fewer connections instead of a start that fails: the limit of the system may be outside of the operator's reach.
     if connections < wanted:
         StructuredLog("sidecar.files").warning(
             event_names.CONNECTIONS_LIMITED,

@@ -109,6 +109,7 @@ def surface_of(
     rules: BindingRules,
 ) -> Surface:
     """Return the surface of a cohort; used for a bind, and for a surface token from another process."""
+    # From the cohort, and not from the flags of now: another process must rebuild the same prompt from a token.
     flags_on = frozenset(cohort.active_feature_flags)
     prefix = filled(prefix_of(orchestrator.blocks, flags_on), rules.fan_out_cap)
     return Surface(

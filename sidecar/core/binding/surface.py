@@ -63,6 +63,7 @@ class SurfaceTool(Struct, frozen=True, dict=True):
 
     def made_once(self, make: "Callable[[SurfaceTool], Made]") -> Made:
         """Return the result of `make` for this tool, computed once. It must not be None."""
+        # The function is the key: every caller must pass the same object each time, and no lambda.
         made: Made | None = self._made.get(make)
         if made is None:
             made = self._made[make] = make(self)

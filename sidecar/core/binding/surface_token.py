@@ -92,6 +92,7 @@ class SigningKeys:
     def __init__(self, keys: Mapping[str, bytes | Sequence[bytes]], signing: str) -> None:
         """Set the keys."""
         every = {key_id: (each,) if isinstance(each, bytes) else tuple(each) for key_id, each in keys.items()}
+        # One value with all keys, so that `adopt` replaces them together.
         self._held = KeySet(every, signing)
 
     def adopt(self, keys: KeySet) -> None:
@@ -136,7 +137,7 @@ def sign_token(claims: SurfaceClaims, keys: SigningKeys) -> str:
 
 
 def verify_token(token: str, keys: SigningKeys) -> SurfaceClaims:
-    """Return the claims of a token. Does not check its expiry.
+    """Return the claims of a token. The caller checks the expiry, which is another reason for a refusal.
 
     Raises:
         SurfaceTokenInvalid: not signed with one of `keys`, altered, or not a surface token.

@@ -57,6 +57,7 @@ def _listed(registries: Registries) -> list[Entry[AgentDefinition]]:
     slots: set[Slot] = set()
     for entry in registries.agents.entries.values():
         slots.update(entry.value.sub_agents)
+    # In file order, and not in that of the set.
     return [entry for entry in registries.agents.entries.values() if entry.value.slot in slots]
 
 
@@ -75,6 +76,7 @@ class _Listed:
             if slot not in self._order:
                 self._order[slot] = len(self._order)
                 self._tools[tool_name_of(slot)] = slot
+                # As written and as a person would write it: `gift_cards`, "gift cards".
                 for name in (slot, slot.replace("_", " ").replace("-", " ")):
                     self._names.setdefault(name.lower(), []).append(slot)
         self._longest = max(map(len, self._tools), default=0)
@@ -85,10 +87,11 @@ class _Listed:
         found: set[Slot] = set()
         for begin in (match.start() for match in _TOOL.finditer(text)):
             for end in range(begin + 1, min(len(text), begin + self._longest) + 1):
+                # Adds the slot if the text between `begin` and `end` is the name of a tool.
                 found.update(filter(None, (self._tools.get(text[begin:end]),)))
         for kind in _KIND.finditer(text):
-            # No name is longer than `_longest`, so the search looks no further back. Without this limit, long
-            # descriptions would be searched in quadratic time.
+            # `_longest` is the length of the longest tool name, and the name of a slot is shorter than that of its
+            # tool. Without this limit, long descriptions would be searched in quadratic time.
             before = text[max(0, kind.start() - self._longest) : kind.start()].lower()
             for edge in _EDGE.finditer(before):
                 found.update(self._names.get(before[edge.start() :], ()))

@@ -21,10 +21,12 @@ MAJOR: Final = frozenset({"model", "slot"})
 MAJOR_LISTS: Final = frozenset({"tools", "prompt_blocks"})
 """Lists whose entries may not be added or removed in place. A change of the order is minor."""
 NAMED_AT_MOST: Final = 8
+"""The most names in one message."""
 GATED_AT_ONCE: Final = (
     "what serves already serves no user from then on until both its flags are on; the next raise of its ramp switches "
     "them on, and taking the name out again does not undo it"
 )
+"""The caution about a definition that names a flag for the first time."""
 
 Part = TypeVar("Part", ModelEntry, ToolEntry, PromptBlock)
 
@@ -117,6 +119,7 @@ def _minor(name: str, old: AgentDefinition, new: AgentDefinition) -> FieldChange
 
 def _differences(before: Sequence[str], after: Sequence[str]) -> str:
     """Describe the added and removed entries, counting duplicates; empty: only the order may differ."""
+    # Counters keep the order of the lists, so that messages are the same each time.
     added, removed = Counter(after) - Counter(before), Counter(before) - Counter(after)
     parts = [f"{word} {_listed(names)}" for word, names in (("added", added), ("removed", removed)) if names]
     return ", ".join(parts)
@@ -131,6 +134,7 @@ def _part_change(name: str, old: Part, new: Part) -> FieldChange:
     if name == "provider_model":
         before, after = quoted(getattr(old, name)), quoted(getattr(new, name))
         caution = "another model behind the same key; if it answers differently, give it a key and a definition"
+        # The model is named by its key, so this change is minor, although another model answers.
         return FieldChange(name, f"{name}: {before} became {after}", caution)
     return FieldChange(name, f"{name} changed")
 

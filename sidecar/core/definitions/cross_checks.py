@@ -17,6 +17,7 @@ NAMED_AT_MOST: Final = 8
 
 def check(registries: Registries) -> Iterator[Problem]:
     """Yield every problem between entries."""
+    # Its absence is reported already; every reference would be reported as unknown.
     if registries.config is None:
         return
     slots = slots_of(registries)
@@ -106,6 +107,7 @@ def _required_blocks(registries: Registries) -> Iterator[Problem]:
                 yield place.error(text, key=name)
         elif name not in registries.unread_blocks:
             text = f"the required prompt block {quoted(name)} is missing"
+            # At the folder: a missing block has no file.
             yield Problem(BLOCKS_FOLDER, None, "", text, key=name, suggestion=nearest(name, registries.blocks.ids))
 
 
@@ -142,6 +144,7 @@ def _circles_from(
 
 def _fillers(name: str, registries: Registries, slots: dict[Slot, tuple[str, ...]]) -> Iterator[tuple[int, str]]:
     for index, slot in enumerate(registries.agents[name].sub_agents):
+        # Every definition of a slot: a rollout may select any of them, so none may close a circle.
         for filler in slots.get(slot, ()):
             yield index, filler
 
@@ -154,6 +157,7 @@ def _typing(registries: Registries) -> Iterator[Problem]:
     first: dict[tuple[str | None, str | None], ToolEntry] = {}
     for entry in _data_backed(registries):
         tool = entry.value
+        # The first tool with a key decides, so that each message names both tools.
         other = first.setdefault((tool.domain_type, tool.enricher_id), tool)
         if other.payload_schema != tool.payload_schema or other.version != tool.version:
             key = f"({tool.domain_type}, {tool.enricher_id})"

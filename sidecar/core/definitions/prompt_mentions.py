@@ -17,6 +17,7 @@ from sidecar.core.identifiers import tool_name_of
 
 STATUS_KEYWORD: Final = "x-status"
 """Annotation of a tool's `arguments`: the status event that the tool reports by itself when it is called."""
+# A bare name counts only outside of longer words, paths, tags, entities and placeholders.
 _NAME: Final = re.compile(r"`([a-z][a-z0-9_]*)`|(?<![\w{<&/.-])([a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?![\w}>-])")
 _OF_EVERY_PROMPT: Final = ("date", "location", "user_id", "locale")
 """Source: PC1-FR-6b."""
@@ -28,6 +29,7 @@ def unknown_references(registries: Registries) -> Iterator[Problem]:
         definition = entry.value
         known, events = _known_to(definition, registries), _events_of(definition, registries)
         for block_name in (*REQUIRED_BLOCKS, *definition.prompt_blocks):
+            # It exists: advice is given only on a configuration without errors.
             block = registries.blocks.entries[block_name]
             # Each name once, in the order of the text.
             for name in dict.fromkeys(one or other for one, other in _NAME.findall(block.value.instructions)):

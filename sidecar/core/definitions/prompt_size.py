@@ -53,6 +53,7 @@ def prompt_tokens(card: Card, tools: Mapping[str, int], count: TokenCounter) -> 
         tools: the tokens of each tool that the model can call, including sub-agents.
         count: tokens of one text.
     """
+    # The longest prompt: flags are switched later, without another check.
     return count(prefix_of(card.blocks, _EveryFlag())) + sum(tools.values())
 
 

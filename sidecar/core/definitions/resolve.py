@@ -115,11 +115,13 @@ def load_documents(
     for name, card in cards.items():
         asked = _sub_agent_sizes(card.definition, registries, slots, count)
         own = {tool.id: tool_tokens(tool.id, tool.description, tool.arguments, count) for tool in card.tools}
+        # Sub-agents beyond the limit are never offered, so they take no tokens.
         tools[name] = own | {tool_name_of(Slot(slot)): size for slot, size in asked[:max_sub_agents]}
         tokens[name] = prompt_tokens(card, tools[name], count)
         problems.extend(_weights(card, tokens[name], registries, count))
         place = registries.agents.entries[name].place.at("sub_agents")
         problems.extend(weigh_sub_agents(place, asked, max_sub_agents))
+    # A prompt that fills half of its context window is an error, too (`weigh`).
     if any(problem.is_error for problem in problems):
         return LoadedCatalogue(None, _bounded(problems), tokens, tools)
     # Last and once: in a git repository this is the slowest part of loading.
@@ -139,8 +141,10 @@ def _advice(registries: Registries, count: TokenCounter) -> Iterator[Problem]:
 def _bounded(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """Return the problems in order. If there are too many, warnings are removed first, and a last line reports it."""
     ordered = in_order(problems)
+    # Without duplicates by now, so the number is that of different problems.
     if len(ordered) <= PROBLEMS_AT_MOST:
         return ordered
+    # `sorted` is stable: among the errors, the first ones stay.
     kept = in_order(sorted(ordered, key=lambda problem: not problem.is_error)[:PROBLEMS_AT_MOST])
     more = Problem("", None, "", f"there are more than {PROBLEMS_AT_MOST} problems; mend these first", Severity.WARNING)
     return (*kept, more)
@@ -174,6 +178,7 @@ def _sub_agent_sizes(
         filler = registries.agents[name]
         return tool_tokens(tool_name_of(slot), filler.description, declared_arguments(filler.arguments), count)
 
+    # The largest counts: a rollout may select any definition of the slot.
     return [(slot, max(size(slot, name) for name in slots[slot])) for slot in definition.sub_agents]
 
 

@@ -45,6 +45,7 @@ class CostBudgets(Struct, frozen=True):
 
 def within_budget(plan: DispatchPlan, refusal_of: Callable[[PlannedCall], str]) -> DispatchPlan:
     """Return a plan that refuses the calls that may not start; `refusal_of` returns the reason, or an empty text."""
+    # Each call alone: what the calls of one plan will cost together is not known before they have run.
     refused = {each.place: (each, why) for each in plan.run if (why := refusal_of(each))}
     if not refused:
         return plan

@@ -25,7 +25,7 @@ def within_daily_limits(plan: DispatchPlan, left: CallsLeft) -> DispatchPlan:
     remaining, run, settled = dict(left), [], dict(plan.settled)
     for planned in plan.run:
         slot = planned.tool.slot
-        if slot not in remaining:
+        if slot not in remaining:  # the slot has no limit
             run.append(planned)
             continue
         calls = remaining[slot]

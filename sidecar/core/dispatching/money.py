@@ -23,6 +23,7 @@ def units(usd: float | Decimal) -> int:
 
     A number is converted from its decimal form, and cut after twelve decimals.
     """
+    # By the decimal text, as in `cost_of`.
     return int(Decimal(repr(usd) if isinstance(usd, float) else usd).scaleb(DECIMALS))
 
 
@@ -41,6 +42,7 @@ def cost_of(usage: Usage, model: ModelEntry) -> int | None:
     cost = 0
     parts = (usage.input_tokens, model.price_per_million_input), (usage.output_tokens, model.price_per_million_output)
     for tokens, price in parts:
+        # A part without tokens costs nothing, so its price need not be known.
         if not tokens:
             continue
         if price is None:

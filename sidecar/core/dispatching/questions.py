@@ -165,6 +165,7 @@ def problem_of(asked: Asked) -> str:
             "only the user may approve or authorise": asked.kind is not QuestionKind.NEEDS_INPUT
             and asked.answerer is not Answerer.USER,
         }
+        # Empty means that the question is about nothing beyond its text; JSON has no empty text.
         if about:
             from_json(asked.about_json)
     except (UnicodeEncodeError, DecodeError, AttributeError, TypeError):

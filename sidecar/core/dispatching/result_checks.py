@@ -77,12 +77,13 @@ class ResultCollector:
         self._length = 0
         self._bytes = 0
         self._components: list[Component] = []
+        # The cached result of `_narration`.
         self._read: tuple[str, bool] | None = None
         self.most_events = limits.events
         self.usage: Usage | None = None
 
     def refuse_flood(self) -> None:
-        """Raise `InvalidResult`, because there were more than `most_events`."""
+        """Raise `InvalidResult`. The caller counts the events, because progress reports do not come here."""
         raise InvalidResult(CallFailure.RESULT_TOO_LARGE, f"more than {self._limits.events} events")
 
     def add_narration(self, text: str) -> None:

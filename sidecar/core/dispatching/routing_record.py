@@ -61,7 +61,7 @@ class RoutingRecord(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store has it."""
+        """The id of the record, unique among all records."""
         return f"{self.turn_id}/routing"
 
     def arm_of(self, slot: Slot | None) -> str:
@@ -98,6 +98,7 @@ def arm_of(candidates: Sequence[Candidate], assignment: str, slot: Slot | None) 
     if assignment == CONTROL:
         return CONTROL
     for each in candidates:
+        # A called slot is served, so such a verdict can only be that of the active definition: the target serves.
         if each.slot == slot and each.verdict in PASSES_ON:
             return "target"
     return "active"

@@ -81,6 +81,7 @@ def build_typing_registry(
     Returns:
         The registry and its problems. A key with a problem is omitted: nothing of its type is released.
     """
+    # By text: tools with equal schemas share one validator, also over reloads of the configuration.
     compiled = {schema.text: schema.validator for schema in (previous or TypingRegistry()).schemas.values()}
     schemas: dict[TypingKey, PayloadSchema] = {}
     refused: set[TypingKey] = set()
@@ -134,6 +135,7 @@ def _agreement(known: PayloadSchema, other: PayloadSchema) -> PayloadSchema | Re
     if known.text != other.text:
         message = f"Tools {known.declared_by!r} and {other.declared_by!r} declare different payload_schema for {where}."
         return RegistryProblem(other.declared_by, message)
+    # Minor versions may differ: only the major part decides about a response.
     if major_of(known.version) != major_of(other.version):
         message = f"Tools {known.declared_by!r} and {other.declared_by!r} expect different major versions of {where}."
         return RegistryProblem(other.declared_by, message)

@@ -75,6 +75,7 @@ def _of(limit: int | None, unit: str = "") -> str:
 
 
 def _quoted(text: str) -> Iterator[str]:
+    # Every line is marked, also an empty one: without the mark, the rest of the text would be outside the quote.
     yield from ([f"> {_visible(line)}".rstrip() for line in text.splitlines()] or ["> (nothing)"])
 
 

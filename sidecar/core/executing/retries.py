@@ -69,6 +69,7 @@ class RetryBudget:
         # The floor lets a quiet system retry at all: a share of few calls is less than one retry.
         if len(self._retries) >= self._rules.floor + self._rules.share * len(self._calls):
             return False
+        # Counted when it is granted, so that concurrent calls cannot spend the same retry.
         self._retries.append(now)
         return True
 

@@ -74,7 +74,7 @@ class ToolAnswer(msgspec.Struct):
     tool_id: ToolId
     arguments: str
     answer: ServiceAnswer
-    taken_in: int = 0
+    taken_in: int = 0  # attempts are numbered from 1
 
     def take(self, tool_id: ToolId, arguments_json: str, attempt: int) -> ServiceAnswer | None:
         """Return the answer for a call; None if it is for another call, or was used in this attempt."""
@@ -135,6 +135,7 @@ def split(continuation: Continuation) -> tuple[Continuation, ToolAnswer | None]:
     """Return the continuation without the answer of a tool call, and that answer, if there is one."""
     if not is_made_here(continuation.state):
         return continuation, None
+    # The sub-agent continues without a state: it starts its work again, and repeats the interrupted call.
     given, plain = continuation.answering, msgspec.structs.replace(continuation, state=b"")
     try:
         kept = from_json(continuation.state[len(MADE_HERE) :], _InterruptedCall)

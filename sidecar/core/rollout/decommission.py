@@ -93,6 +93,7 @@ def complete_step(rollout: SlotRollout, digest: Digest, taking: StepCompletion, 
     """
     facts, record = _begun(rollout, digest)
     before = record.taken(taking.step)
+    # Step 3 with another status of the code is no repetition.
     if before is not None and before.code is taking.code:
         return Change(rollout)
     _refuse_step(facts, record, taking)
@@ -128,6 +129,7 @@ def decide(rollout: SlotRollout, digest: Digest, matter: Subject, choice: Choice
     done = record.taken(CleanupStep.EVALS_AND_TOOLS)
     refuse_unless(done is None, f"step 5 has been taken: the decision on {matter} is carried out")
     decided = Decision(choice=choice, at=by.at, by=by.actor, reason=by.reason)
+    # The values of `Subject` are the names of the two fields.
     after = msgspec.structs.replace(record, **{matter.value: decided})
     said = f"{matter}: {choice}" + ("" if before is None else f", was {before.choice}")
     return _recorded(rollout, facts, after, by, step="decide", detail=said)

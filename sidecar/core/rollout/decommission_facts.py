@@ -139,9 +139,9 @@ class Decommission(msgspec.Struct, frozen=True, kw_only=True):
 
         It is not complete while modules exist, even if they are marked deprecated.
         """
-        # Deprecated modules still exist, so a decommission with them is not complete, whatever its steps say.
         if self.next_step is not None or not self.code_gone:
             return None
+        # Not the time of step 5: step 3 may have been repeated after it.
         return max(each.at for each in self.steps)
 
     def overdue(self, now: datetime) -> bool:

@@ -37,7 +37,8 @@ def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: Actor, *, at_o
     # The first salt is the id of the slot; `past_rollout`, which has only the audit, assumes the same.
     before = rollout or SlotRollout(slot=slot, salt=slot)
     known = revised_by(before, card.definition.id, card.shape)
-    # Loading the same configuration again is no event: every sidecar loads it at each start.
+    # Loading the same configuration again is no event: every sidecar loads it at each start. A replaced content is not
+    # among the definitions: if the configuration returns to it, it is a revision like any other.
     if card.digest in before.definitions:
         change = Change(before)
     elif known is not None:
@@ -109,6 +110,7 @@ def pending_promotions(catalogue: Catalogue, view: RolloutView) -> tuple[Pending
     Excluded are definitions next to an active one, and definitions that were rolled back or killed.
     """
     listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
+    # A slot that no orchestrator lists is on no surface, whatever an operator does.
     unserved = [slot for slot in catalogue.slots if slot in listed and not _served(slot, view)]
     cards = [catalogue.cards[definition_id] for slot in unserved for definition_id in catalogue.slots[slot]]
     return tuple(
@@ -129,6 +131,7 @@ def _facts(card: Card, view: RolloutView) -> DefinitionFacts | None:
 
 def _needs_flag(card: Card, facts: DefinitionFacts | None) -> bool:
     if facts is None:
+        # Not recorded yet: only the entry is known.
         return card.definition.enabled_via_flag is None
     return facts.flag is None and facts.state is not LifecycleState.PROMOTE
 

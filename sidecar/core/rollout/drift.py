@@ -48,6 +48,7 @@ def drifts_of(
 
 def _flag_drifts(facts: DefinitionFacts, flags: FlagReader, *, shared: bool) -> Iterator[str]:
     names = (str(facts.flag), str(facts.cohort_flag))
+    # Unreachable flags are neither on nor off: nothing is reported about them.
     kill, cohort = values = [flags.value(name, facts.vertical) for name in names]
     on = [name for name, value in zip(names, values, strict=True) if value is FlagValue.ON]
     switched_on = facts.flags is FlagPair.ON and facts.state is LifecycleState.PROMOTE

@@ -1,7 +1,7 @@
 """A rollout at a time in the past, derived from the audit. Source: PF1-D-50, PF1-FR-10.
 
-Values that the audit lacks (names of flags, verticals) come from the present rollout: they do not change during the
-life of a definition. A salt begins as the id of the slot. A rollout begins in mode `experiment`.
+Values that the audit lacks (names of flags, verticals) come from the present rollout, although a minor revision may
+have changed them since. A salt begins as the id of the slot. A rollout begins in mode `experiment`.
 """
 
 from collections.abc import Iterable
@@ -82,6 +82,7 @@ def _happened(then: SlotRollout, facts: DefinitionFacts, row: RolloutEvent) -> S
             # Only the first activation records a target; a rollback or `activate` keeps it.
             if facts.activated_at is None:
                 facts = change(facts, activated_at=row.at, target=then.active, target_recorded=True)
+            # The detail has nothing but the salt: the answers of gates are added only to events of other kinds.
             salt = row.detail.removeprefix(RENEWED_SALT) if row.detail.startswith(RENEWED_SALT) else then.salt
             after = change(then.with_facts(facts), active=row.digest, salt=salt)
         case RolloutEventKind.KILLED:

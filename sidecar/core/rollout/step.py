@@ -106,6 +106,7 @@ def event_about(
         traceparent=by.traceparent,
         reason=by.reason,
         request_id=by.request_id,
+        # Without a ramp both are 0, so that no reader takes the event for a change of the ramp.
         before=facts.ramp if to is not None else 0,
         after=to or 0,
         detail=detail,
@@ -119,6 +120,7 @@ def with_events(change: Change, *events: RolloutEvent) -> Change:
 
 def next_revision(rollout: SlotRollout) -> SlotRollout:
     """Return the rollout with its next revision."""
+    # Other writers compare revisions: a change with an unchanged one would be overwritten unnoticed.
     return msgspec.structs.replace(rollout, revision=rollout.revision + 1)
 
 

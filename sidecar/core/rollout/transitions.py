@@ -234,7 +234,7 @@ def override(rollout: SlotRollout, digest: Digest, by: Actor, *, gate: str, to: 
         gate in needed, f"the step to {to / 100:g} % does not need {gate}; it needs: {', '.join(needed) or 'none'}"
     )
     refuse_unless(by.at < expires_at, "the override has expired already; set a later time")
-    kept = tuple(each for each in facts.overrides if by.at < each.expires_at)
+    kept = tuple(each for each in facts.overrides if by.at < each.expires_at)  # nothing else removes expired ones
     granted = Override(gate, facts.ramp, to, by.actor, by.reason, expires_at)  # void once the ramp changes
     passing = msgspec.structs.replace(facts, overrides=(*kept, granted))
     event = event_about(rollout, facts, RolloutEventKind.GATE_OVERRIDDEN, by, to=to, detail=gate)
@@ -264,6 +264,7 @@ def _first_active(rollout: SlotRollout, facts: DefinitionFacts, at: datetime) ->
         facts,
         activated_at=at,
         flags=FlagPair.ON if facts.flag else facts.flags,
+        # `FlagSwitching.confirmed` adds the backend, which only the caller knows.
         confirmed_on=facts.flag or "",
         confirmed_at=at if facts.flag else None,
         target=rollout.active,

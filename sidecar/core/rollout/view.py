@@ -36,6 +36,7 @@ def sharing_flag(slots: Mapping[Slot, SlotRollout], facts: DefinitionFacts) -> t
 
     After a major change, the new definition and the one before can have the same flag.
     """
+    # Over all slots: an entry that moves to another slot keeps its id, and with it its flag.
     everything = (each for slot in sorted(slots) for each in slots[slot].definitions.values())
     return tuple(
         each for each in everything if each.killable and each.flag == facts.flag and each.digest != facts.digest

@@ -50,17 +50,19 @@ class BoundedSink:
         finally:
             if not task.done():
                 self._left = task
-                _let_go(task)
+                _abandon(task)
         # Not this call was cancelled, or it would not get here: the sink cancelled itself, so the batch may be lost.
         if task.cancelled():
             raise SinkStuck(f"audit sink {self._name} gave a batch up by itself")
+        # Raises what the sink raised.
         task.result()
 
     async def close(self) -> None:
         """Close the sink within a time limit. Errors are ignored, because the process ends."""
+        # In a task of its own, so that a sink that ignores its cancellation does not hold up the end.
         task = asyncio.get_running_loop().create_task(self._closed())
         await asyncio.wait((task,), timeout=CLOSE_SECONDS)
-        _let_go(task)
+        _abandon(task)
 
     async def _taken(self, entries: Sequence[AuditEntry]) -> None:
         try:
@@ -76,13 +78,13 @@ class BoundedSink:
             return
 
 
-def _let_go(task: "asyncio.Task[None]") -> None:
+def _abandon(task: "asyncio.Task[None]") -> None:
     """Cancel a task without waiting for it."""
     task.cancel()
-    task.add_done_callback(_heard)
+    task.add_done_callback(_retrieve_error)
 
 
-def _heard(task: "asyncio.Task[None]") -> None:
+def _retrieve_error(task: "asyncio.Task[None]") -> None:
     """Retrieve the exception of an abandoned task, so that the event loop does not report it."""
     if not task.cancelled():
         task.exception()

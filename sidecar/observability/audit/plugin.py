@@ -1,4 +1,4 @@
-"""What the audit sinks `log` and `otlp` register."""
+"""The built-in plugins `log` and `otlp`: their descriptors and their hook."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -18,6 +18,7 @@ LOG_SINK: Final = AuditSinkSpec(
 
 
 def _sending(settings: Mapping[str, Any], redactor: Redactor) -> OtlpAuditSink:
+    # Not required by the schema: composition fills it in from `[telemetry]`.
     if "endpoint" not in settings:
         raise ValueError("needs `telemetry.otlp_endpoint`, or an `endpoint` of its own")
     return OtlpAuditSink(DeferredSender(settings["endpoint"], redactor))
@@ -38,6 +39,7 @@ OTLP_SINK: Final = AuditSinkSpec(
         },
         "additionalProperties": False,
     },
+    # Used only by tools that create plugins without a running sidecar; `cleaned_by` replaces it for the others.
     factory=lambda settings: _sending(settings, Redactor()),
 )
 

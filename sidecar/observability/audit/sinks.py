@@ -100,6 +100,7 @@ class OtlpAuditSink:
 
     async def close(self) -> None:
         """Abort the batch that is being sent."""
+        # In a thread, because it may wait for the batch that `take` sends.
         await asyncio.to_thread(self._send.close)
 
 
@@ -125,6 +126,7 @@ class DeferredSender:
                 from sidecar.observability.tracing import sender  # noqa: PLC0415  the same reason
 
                 self._sender = LogSender(self._endpoint, sender(), self._redactor)
+        # Outside the lock: a batch that hangs must not keep the next one from being sent.
         taken: bool = self._sender.send(records)
         return taken
 
@@ -197,5 +199,6 @@ def _record(entry: AuditEntry) -> logging.LogRecord:
     happened: datetime = entry.effective_at or entry.body.at
     record.created = happened.timestamp()
     trace = trace_context(entry.body.traceparent, "")
+    # As `StructuredLog` would set them; the record itself goes to the collector only, not to the log.
     record.__dict__.update(event=entry.fields["event"], fields=dict(entry.fields), of_trace=trace)
     return record

@@ -77,6 +77,7 @@ class LogSender:
         fields = from_json_by_pairs(self._redactor.clean(json.dumps(getattr(record, "fields", {}), default=str)), dict)
         made = LogRecord(
             timestamp=int(record.created * NANOSECONDS),
+            # An explicit context: the thread that sends has none of the task that logged.
             context=set_span_in_context(remote(getattr(record, "of_trace", NO_TRACE)), Context()),
             severity_number=SEVERITY.get(record.levelno, SeverityNumber.UNSPECIFIED),
             severity_text=record.levelname,

@@ -19,7 +19,9 @@ from sidecar.operations.history.memory_boundary import BoundedMemory
 MOST_FINDINGS: Final = 1000
 """The most findings that the report lists; all of them are counted."""
 WHOLE_EPISODE: Final = 1_000_000
+"""More turns than any episode has: all of them are read."""
 EPISODES_KNOWN: Final = 1000
+"""The most episodes that are kept in memory; the least recently used one is dropped first."""
 
 
 @dataclass(slots=True)
@@ -118,7 +120,7 @@ class BackfillHistory:
                 continue
             if group and group[-1][1].key != read.key:
                 yield group, broken
-                group, broken = [], False
+                group, broken = [], False  # an unreadable line was before the yielded turn, not after it
             group.append((number, read))
         if group:
             yield group, broken
@@ -150,6 +152,7 @@ class BackfillHistory:
             newest = max((turn.ended_at for turn in turns), default=datetime.min.replace(tzinfo=UTC))
             self._episodes[key] = _Episode({turn.turn_id for turn in turns}, newest)
         self._episodes.move_to_end(key)
+        # A dry run keeps all of them: the turns that it would have imported are only here.
         if len(self._episodes) > EPISODES_KNOWN and not self.report.dry_run:
             self._episodes.popitem(last=False)  # read again from the memory if it occurs again
         return self._episodes[key]

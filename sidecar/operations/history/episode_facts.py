@@ -37,6 +37,7 @@ class EpisodeFacts:
     async def last_dispatched(self, episode_id: EpisodeId) -> tuple[Slot, ...] | None:
         """Return the slots that the last dispatching turn called; empty if there was none, None if unknown."""
         if episode_id in self._known:
+            # Another sidecar may have dispatched since. Never read again, because this is only a hint for the model.
             self._known.move_to_end(episode_id)
             return self._known[episode_id]
         try:
@@ -104,6 +105,7 @@ class CompactionFacts:
                 known = await await_with_limit(self._bounds.limit.total_seconds(), self._memory.size(episode))
             except (TimeoutError, SubagentsError):
                 return self._reported(None)
+            # Compared by identity: every change of the cache stores a new tuple.
             if self._known.get(episode) is not before:  # a turn was stored during the read: its size is newer
                 known = self._known.get(episode, (known, 0.0))[0]
             self.sized(episode, known)
@@ -113,7 +115,7 @@ class CompactionFacts:
         """Add a turn that is about to be stored to the cached size of its episode."""
         # Not after the write: the next turn may be bound before it, and would be told an old size.
         known = self._known.get(turn.episode)
-        if known is not None:
+        if known is not None:  # an unknown size is read at the next bind
             self.sized(turn.episode, size_after(known[0], turn))
 
     def sized(self, episode: EpisodeKey, size: EpisodeSize) -> None:

@@ -59,6 +59,7 @@ class BoundedMemory:
         """Read one sub-agent's answers. Raises `MemoryUnavailable`."""
 
         def fits(found: object) -> bool:
+            # Whose answers these are is checked by `ReadOwnTurns`, which drops foreign ones and reports them.
             return isinstance(found, list | tuple) and all(isinstance(each, OwnTurn) for each in found)
 
         return await self._bounded("own_turns", lambda: self._memory.own_turns(episode, slot, most), fits)
@@ -113,6 +114,7 @@ class BoundedMemory:
             if isinstance(failed.error, InlineComponent | SummaryOutdated):
                 raise failed.error from None
             raise self._unavailable(what, str(failed)) from None
+        # A cancellation of the caller is no `Exception`, and passes.
         except Exception as error:  # noqa: BLE001  any failure of a memory counts as an outage
             raise self._unavailable(what, type(error).__name__) from None
         # Checked for every memory: a wrong type, or turns of another episode, must not reach a model.

@@ -71,6 +71,7 @@ class HistoryAccess(msgspec.Struct, frozen=True):
         """Wait briefly for turns that are being stored. Raises `MemoryUnavailable`."""
         try:
             async with asyncio.timeout(self.rules.timeout.total_seconds()):
+                # In this order: the first pass may put turns of the episode into the queue.
                 await self.catch_up.looked()
                 await self.captures.settled(episode)
         except TimeoutError:
@@ -97,7 +98,7 @@ class ReadEpisode:
         shown = turns if whole else tuple(_without_payloads(turn) for turn in turns)
         most = min(request.max_turns or rules.episode_turns, rules.episode_turns)
         fitting = newest_that_fit(shown, most, rules.answer_bytes, _weight_of)
-        total = contents.kept if whole else size.turns
+        total = contents.kept if whole else size.turns  # `size` counts only the turns after the summary
         return EpisodeRead(contents.summary, fitting, max(0, total - len(fitting)), size, request.view)
 
 

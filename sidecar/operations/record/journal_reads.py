@@ -114,7 +114,11 @@ def attempts_of(state: TurnState, records: Sequence[Record], frames: Iterable[At
 
 
 def _narration_of(child_id: ChildId, records: Iterable[Record]) -> str:
-    """Return the narration of the first outcome of a child among the records of its turn; empty if there is none."""
+    """Return the narration of the first outcome of a child among the records of its turn; empty if there is none.
+
+    Stored frames have only the lengths of the pieces of this text. A later revision of the outcome may have another
+    text.
+    """
     settled = (each.outcome for each in records if isinstance(each, CallSettled))
     return next((each.answer.narration for each in settled if each.child_id == child_id), "")
 

@@ -118,7 +118,7 @@ class JournalStore(ReadsOfJournal):
             raise StoreUnavailable(f"{self._waiting} records wait to be written already", retry_after=AGAIN)
         group = _Group(tuple(drafts))
         if not self._journal.waits:
-            await self._write_batch([group])
+            await self._write_batch([group])  # never suspends, so no other append can come in between
         else:
             self._queue.append(group)
             self._waiting += len(group.drafts)
@@ -254,7 +254,7 @@ class JournalStore(ReadsOfJournal):
                 taken = turn.take(group.drafts)
             except Exception as defect:  # noqa: BLE001  a defect of one group must not affect other callers
                 self._refuse_defect(group, defect)
-                del self._turns[state.turn_id]
+                del self._turns[state.turn_id]  # its state includes the groups before this one
                 return None
             if isinstance(taken, str):
                 plan.groups.append((group, RecordConflict(taken, metadata={"turn_id": state.turn_id})))
@@ -283,7 +283,7 @@ class JournalStore(ReadsOfJournal):
             facts = 0
             for append in appends:
                 facts += len(append.facts) if kept[append.turn_id] else 0
-            self._lists.appended(facts)
+            self._lists.appended(facts)  # wakes the projector
         for plan in plans:  # those whose version differs are decided again by `_decide_and_keep`
             turn = self._turns.get(plan.turn_id)
             if not kept.get(plan.turn_id, True):

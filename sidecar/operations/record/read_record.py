@@ -48,7 +48,7 @@ class ExportReplay:
             UnknownTurn: the record has nothing about it.
             StoreUnavailable: the store did not answer.
         """
-        from sidecar.core.replaying.document import document_of, document_to_json  # noqa: PLC0415  asked for by people
+        from sidecar.core.replaying.document import document_of, document_to_json  # noqa: PLC0415  rare: not at the start
 
         turn = await self._reads.turn(turn_id)
         if turn is None:
@@ -108,7 +108,7 @@ class ReadRecord:
     async def list_turns(self, query: TurnQuery) -> TurnPage:
         """Return a page; `query.limit` 0 means the default. Raises `StoreUnavailable`."""
         limit = min(query.limit or self._rules.page, MOST_ROWS)
-        # One row more than is shown tells whether there is another page.
+        # One row more than is shown tells whether there is another page. A count would read the whole list.
         found = await self._reads.turns(msgspec.structs.replace(query, limit=limit + 1))
         shown, more = found.rows[:limit], len(found.rows) > limit
         return TurnPage(shown, (shown[-1].began_at, shown[-1].turn_id) if more else None, found.as_of)
@@ -142,7 +142,8 @@ class ReadRecord:
             StoreUnavailable: also during the iteration.
             AdmissionRefused: there are too many watchers.
         """
-        with self._place(turn_id) as waker:
+        # Registered before the first read, so that no fact between the read and the wait is missed.
+        with self._watching(turn_id) as waker:
             watched = _Watched(after)
             while True:
                 # Before the read: a fact that is appended during it sets the event again, and is read in the next
@@ -156,7 +157,7 @@ class ReadRecord:
                 if batch.ended:
                     return
                 if not more:
-                    await self._news(waker)
+                    await self._wait_for_news(waker)
 
     async def _turn(self, turn_id: TurnId) -> StoredTurn:
         turn = await self._reads.turn(turn_id)
@@ -165,7 +166,7 @@ class ReadRecord:
         return turn
 
     @contextmanager
-    def _place(self, turn_id: TurnId) -> Iterator[asyncio.Event]:
+    def _watching(self, turn_id: TurnId) -> Iterator[asyncio.Event]:
         """Watch a turn, if there is a place for another watcher. Raises `AdmissionRefused`."""
         # Each watcher reads the whole turn at each poll, so their number limits the load on the store.
         if self._hints.watching >= self._rules.watchers:
@@ -177,7 +178,7 @@ class ReadRecord:
         with self._hints.watched(turn_id) as waker:
             yield waker
 
-    async def _news(self, waker: asyncio.Event) -> None:
+    async def _wait_for_news(self, waker: asyncio.Event) -> None:
         """Wait for a hint and then briefly for further facts; without a hint, until the next poll."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._rules.poll.total_seconds()):
@@ -186,7 +187,7 @@ class ReadRecord:
             await asyncio.sleep(self._rules.gather.total_seconds())
 
 
-class _Place(msgspec.Struct):
+class _OrderedEvent(msgspec.Struct):
     """One event with what decides its position among the events of all children.
 
     Attributes:
@@ -228,16 +229,16 @@ class _Watched:
         # The end is sent only with the last events, because the watch stops after it.
         return EventBatch(tuple(children), tuple(events), ended=turn.ended is not None), False
 
-    def _unseen(self, turn: StoredTurn) -> list[_Place]:
+    def _unseen(self, turn: StoredTurn) -> list[_OrderedEvent]:
         """Return the events that the watcher has not received, in the order in which they are sent."""
-        found: list[_Place] = []
+        found: list[_OrderedEvent] = []
         for child in in_order(turn.children):
             seen, latest = self._after.get(child.opened.child_id, 0), child.opened.opened_at
             for event in child.events:
                 # A clock that was set back between two sidecars must not reorder the events of one child.
                 latest = max(latest, event.time)
                 if event.sequence > seen:
-                    found.append(_Place(latest, child.opened.step_idx, child.opened, event))
+                    found.append(_OrderedEvent(latest, child.opened.step_idx, child.opened, event))
         return sorted(found, key=lambda place: (place.time, place.step_idx))
 
 

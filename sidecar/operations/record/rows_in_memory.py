@@ -56,7 +56,7 @@ class RowsInMemory:
             # A list may have projected newer facts beside the loop; an older line must not replace them.
             if (kept is None or kept.version <= line.version) and self._is_kept(line.turn_id):
                 self.lines[line.turn_id] = line
-        self._reached = reached
+        self._reached = reached  # no await above, so lines and position change together
 
     async def clear(self) -> None:
         """Remove everything, the position included, so that the journal is projected from its beginning."""

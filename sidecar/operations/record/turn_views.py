@@ -81,6 +81,7 @@ def only(turn: StoredTurn, child_ids: Sequence[ChildId]) -> StoredTurn:
     """Return the turn with the named children and the outcomes of their calls; without names, the whole turn."""
     wanted = dict.fromkeys(child_ids)
     children = [child for child in turn.children if not wanted or child.opened.child_id in wanted]
+    # Outcomes are sorted, because a store returns them in no particular order.
     dispatches = [
         msgspec.structs.replace(
             dispatch,
@@ -195,6 +196,7 @@ def _outcome(outcome: CallOutcome, room: _Room) -> CallOutcome:
     # more room than its row.
     if outcome.answer == Answer() or room.text_fits(len(msgspec.json.encode(outcome.answer))):
         return outcome
+    # Kept in any case, because it is short and tells that the answer was given without some data.
     return msgspec.structs.replace(outcome, answer=Answer(data_unavailable=outcome.answer.data_unavailable))
 
 

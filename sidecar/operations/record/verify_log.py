@@ -160,8 +160,8 @@ class LogVerification:
     async def _of_markers(self) -> AsyncIterator[Finding]:
         markers = await self._record.markers()
         erasures = await self._record.erasures()
-        self._take_in(markers)
-        self._take_in_erasures(erasures)
+        self._accept_markers(markers)
+        self._accept_erasures(erasures)
         self.looked.markers = len(markers)
         self.looked.erasures = len(erasures)
         if self._place is None:
@@ -182,14 +182,14 @@ class LogVerification:
                 pass  # the findings of these files were reported in the first pass
         return claims
 
-    def _take_in(self, markers: Sequence[FactsRemoved]) -> None:
+    def _accept_markers(self, markers: Sequence[FactsRemoved]) -> None:
         """Accept the markers with valid signatures; without keys, all markers."""
         judge = None if self._place is None else self._place.judge
         for marker in markers:
             if judge is None or judgement_of(marker, judge) is Verification.FITS:
                 self._markers[RootKey(marker.instance, marker.partition)] = marker
 
-    def _take_in_erasures(self, markers: Sequence[TextsErased]) -> None:
+    def _accept_erasures(self, markers: Sequence[TextsErased]) -> None:
         judge = None if self._place is None else self._place.judge
         for marker in markers:
             if judge is None or erasure_judgement(marker, judge) is Verification.FITS:
@@ -215,7 +215,7 @@ class LogVerification:
         gone = ErasedTexts(day)
         for turn_id in under.turns():
             found = await self._record.facts(turn_id)
-            if found.facts or not await self._is_removed(day):
+            if found.facts or not await self._is_removed(day):  # otherwise retention has removed the turn meanwhile
                 gone.take(turn_id, found.facts)
                 for finding in self._of_turn(turn_id, found, under):
                     yield finding
@@ -226,7 +226,7 @@ class LogVerification:
     async def _end_of_root(self, key: RootKey, walk: RootWalk, *, was_removed: bool) -> Sequence[Finding]:
         missing = list(walk.end())
         if missing and not was_removed:  # retention may have removed them after the markers were read
-            self._take_in(await self._record.markers())
+            self._accept_markers(await self._record.markers())
         if key in self._markers:
             return list(removed_findings(self._markers[key], self._claims, walk.number if was_removed else 0))
         self.looked.roots += 1
@@ -240,23 +240,23 @@ class LogVerification:
         """Return the findings about missing texts; each suspected turn is read again."""
         found = list(gone.findings(self._erasures_of(day)))
         if found:
-            self._take_in_erasures(await self._record.erasures())
+            self._accept_erasures(await self._record.erasures())
             gone = ErasedTexts(day)
             for turn_id in turns:
                 gone.take(turn_id, (await self._record.facts(turn_id)).facts)
             found = list(gone.findings(self._erasures_of(day)))
-        return [] if found and await self._is_removed(day) else found
+        return [] if found and await self._is_removed(day) else found  # removed meanwhile: no texts are left
 
     def _erasures_of(self, day: date) -> dict[str, TextsErased]:
         return {each.marker_id: each for each in self._erasures.values() if each.partition == day}
 
     async def _is_removed(self, day: date) -> bool:
         """Return whether retention has removed a day in the meantime."""
-        self._take_in(await self._record.markers())
+        self._accept_markers(await self._record.markers())
         return any(key.day == day for key in self._markers)
 
     def _of_turn(self, turn_id: TurnId, found: TurnFacts, under: FactsUnderRoots) -> Iterator[Finding]:
-        self._seen.add(turn_id)
+        self._seen.add(turn_id)  # `_of_other_turns` skips it
         self.looked.turns += 1
         self._progress(self.looked)
         yield from turn_findings(turn_id, found)
@@ -283,7 +283,7 @@ class LogVerification:
         if not self._late and not self._ahead:
             return
         states = await self._roots()
-        self._take_in(await self._record.markers())
+        self._accept_markers(await self._record.markers())
         for key, walk in self._ahead.items():
             if key not in self._markers:
                 for finding in walk.against(states.get(key)):
@@ -292,7 +292,7 @@ class LogVerification:
             if key in states:
                 async for fact in self._record.facts_of_day(key.day):
                     if fact.by == key.instance:
-                        links.pop(fact.link, None)
+                        links.pop(fact.link, None)  # a root covers it by now
             if key not in self._markers:
                 for turn_id, place in links.values():
                     what = f"fact {place} of turn {turn_id} is under no running root"

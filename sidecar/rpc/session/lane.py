@@ -21,8 +21,8 @@ from sidecar.rpc.session.rules import SILENT_INTERVALS, LaneDependencies, Sessio
 from sidecar.rpc.session.writing import LaneWriter
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 
-DEFAULT_LANE_CREDIT: Final = 4 * 1024 * 1024
-DEFAULT_OPERATION_CREDIT: Final = 1024 * 1024
+DEFAULT_LANE_CREDIT: Final = 4 * 1024 * 1024  # bytes; for a hello that states no credit
+DEFAULT_OPERATION_CREDIT: Final = 1024 * 1024  # bytes; less: one operation must not use up the credit of the lane
 HEARTBEAT: Final = pb.SessionResponse(heartbeat=pb.SessionHeartbeat()).SerializeToString()
 
 
@@ -49,7 +49,7 @@ class Lane:
         self._opening: dict[str, list[Operation]] = {}  # dispatches that have not begun, by turn, oldest first
         self._timers: list[tuple[float, asyncio.Handle]] = []
         self._in_flight = guard.in_flight
-        self._drain_at_hello: pb.SessionDrainReason | None = None
+        self._drain_at_hello: pb.SessionDrainReason | None = None  # of a drain that began before the hello
         self._heartbeats = False
         self._heard_at = self._clock.monotonic()
         self._writer = LaneWriter(call.context.write, self._outgoing, self._clock)
@@ -67,7 +67,7 @@ class Lane:
         try:
             await self._writer.run()
         finally:
-            self._break()
+            self._break()  # also if gRPC cancelled the call: operations must learn that the client has left
             reading.cancel()
 
     def auth_context(self) -> Any:
@@ -105,8 +105,8 @@ class Lane:
 
     async def _until_there_is_room(self) -> None:
         """Stop reading until the client has read some results. This does not count as silence of the client."""
-        self._heard_at = math.inf
-        while self._outgoing.crowded:
+        self._heard_at = math.inf  # for `_tick`, the silence is now below 0
+        while self._outgoing.crowded:  # one written message may free too little
             await self._writer.written()
         self._heard_at = self._clock.monotonic()
 
@@ -174,7 +174,7 @@ class Lane:
 
     async def _run(self, operation: Operation, method: Method, before: Sequence[Operation]) -> None:
         answer: Any = None
-        operation.started = True
+        operation.started = True  # from here on, a cancellation reaches the `finally` below
         try:
             if operation.left not in (None, LeaveReason.BROKEN):
                 return
@@ -190,9 +190,9 @@ class Lane:
                 self._in_flight.end(method.name)
         except asyncio.CancelledError:
             if operation.left is None:
-                raise
+                raise  # not cancelled by `leave`: the process is stopping
         finally:
-            if not operation.begun:
+            if not operation.begun:  # e.g. it was refused: later operations must not wait for ever
                 operation.has_begun()
             if operation.kind == "dispatch":
                 self._opening[operation.token].remove(operation)
@@ -220,13 +220,13 @@ class Lane:
             operation.timer.cancel()
         del self._operations[operation.correlation_id]
         if self._writer.over:
-            self._count(operation, name, LEFT)
+            self._count(operation, name, LEFT)  # the queue is closed; the client repeats or resumes it
             return
         code = OK
         response, refused = operation.end(answer)
         if response is not None:
             refused = self.add(operation, response, last=True)
-        if response is None or refused is not None:
+        if response is None or refused is not None:  # `cut` costs no credit, so this status always arrives
             response, code = ended(operation.correlation_id, refused)
             self._outgoing.cut(operation.correlation_id, response.SerializeToString())
             self._writer.wake()
@@ -236,7 +236,7 @@ class Lane:
 
     def _count(self, operation: Operation, name: str, code: str, reason: str = "") -> None:
         self._guard.on_ended(*operation.measured(self._clock.monotonic(), name, code, reason))
-        if not self._writer.over:
+        if not self._writer.over:  # operations of a broken lane are only measured above
             self._parts.around.counts.operations[name, code] += 1
 
     # --- lifetime
@@ -257,7 +257,7 @@ class Lane:
             self._writer.fail(_over("silent", "the client has sent no heartbeat"))
         if self._writer.quiet_for() >= interval / 2:
             self._writer.tell(HEARTBEAT)
-        self._later(min(interval, stalled_for) / 2, self._tick)
+        self._later(min(interval, stalled_for) / 2, self._tick)  # either limit is noticed at most half of it late
 
     def _stalled(self) -> None:
         """Abandon a lane that can no longer be written: release its operations now; the next lane reports it.
@@ -273,7 +273,7 @@ class Lane:
 
     def _break(self) -> None:
         """Release every operation, with the grace to resume it."""
-        self._writer.over = True
+        self._writer.over = True  # first: an operation that ends now queues nothing
         for _, timer in self._timers:
             timer.cancel()
         self._outgoing.clear()

@@ -26,11 +26,13 @@ from subagents.dispatch.v1 import dispatch_pb2 as pb
 Metadata = Iterable[tuple[str, str | bytes]]
 CANCELLED: Final = pb.SessionStatus(code=StatusCode.CANCELLED.value[0], message="the client has abandoned it")
 CREDIT_RETRY: Final = timedelta(0)
+"""At once: the client itself decides when it grants credit."""
 LONGEST_SECONDS: Final = LONGEST_DEADLINE.total_seconds()
 OK: Final = StatusCode.OK.name
 LEFT: Final = StatusCode.CANCELLED.name
 """The code of an operation whose lane broke before its end: the code of an RPC whose client has left."""
 CARRIER: Final = "lane"
+"""The transport of operations, in metrics; RPCs have another."""
 NO_METHOD: Final = "_OTHER"
 """The method of an operation without a request: OpenTelemetry's name for an unknown method."""
 
@@ -78,6 +80,7 @@ class Operation:
         self.correlation_id: int = message.correlation_id
         self.kind: str = message.WhichOneof("request") or ""
         self.request: Any = getattr(message, self.kind) if self.kind else None
+        # With a default, because some requests, e.g. of a bind, do not have this field.
         self.token: str = getattr(self.request, "surface_token", "")
         self.dispatch_id: str = getattr(self.request, "dispatch_id", "")
         self.left: LeaveReason | None = None
@@ -119,6 +122,7 @@ class Operation:
 
     async def write(self, message: bytes, /) -> None:
         """Fail: frames go to `listener`, and an operation has no other stream."""
+        # Only unary handlers and listeners of dispatches are reachable over a lane, so this is a defect.
         raise InternalError("an operation of a lane has no stream of its own")
 
     # --- the listener of its dispatch
@@ -132,7 +136,7 @@ class Operation:
         """Queue one frame. The frame with the result is kept for `end`, which sends it together with the status.
 
         Raises:
-            ListenerGone: the lane broke, or the client grants no credit.
+            ListenerClosed: the lane broke, or the client grants no credit.
         """
         if self.left is not None:
             raise ListenerClosed
@@ -155,6 +159,8 @@ class Operation:
         return response
 
     def _add(self, response: pb.SessionResponse) -> None:
+        # Kept for `check`: `deliver_frames` treats `ListenerClosed` as the normal end of a listener and drops its
+        # cause.
         self._refused = self._queue.add(self, response)
         if self._refused is not None:
             raise ListenerClosed
@@ -168,6 +174,7 @@ class Operation:
 
     def work(self, method: Method) -> Callable[[Call], Awaitable[Any]]:
         """Return the function that runs the operation once its call is admitted."""
+        # The guard creates the call, and knows no lanes; the handler finds its listener in `call.lane`.
         return lambda call: method.handle(self.request, replace(call, lane=self))
 
     def has_begun(self) -> None:
@@ -189,12 +196,15 @@ class Operation:
 
         After a broken lane, unary operations and operations that have not begun continue: the client repeats them.
         """
+        # Only the first reason counts: an operation that has expired is not resumed when its lane breaks later.
         if self.left is not None or self.task is None:
             return
         self.left, self.grace = why, grace
         # A listener is cancelled when its lane breaks: the dispatch continues without it, and the client resumes it. A
         # unary operation must complete, because its effect may have happened and the client repeats it.
         listens = self.begun and self._last is None
+        # A task that has not run yet is not cancelled: it would never reach the code that ends its operation. It checks
+        # `left` at its first step instead.
         if self.started and (listens or why is not LeaveReason.BROKEN):
             self.task.cancel()
 
@@ -204,6 +214,7 @@ class Operation:
         Args:
             answer: the handler's answer, an error, or None: the frame that `send` has kept is the last result.
         """
+        # First: an answer that came too late, or an error that the cancellation caused, must not replace this one.
         if self.left is LeaveReason.EXPIRED:
             return None, DeadlineExceeded("the operation's deadline has passed")
         if isinstance(answer, SubagentsError) or self.left is not None:
@@ -211,6 +222,7 @@ class Operation:
         last = self._last
         if isinstance(answer, Message):
             last = pb.SessionResponse()
+            # The field of the result has the name of the field of the request.
             last.results.add(correlation_id=self.correlation_id, **{self.kind: answer})
         if last is not None:
             last.results[0].status.SetInParent()  # result and status are sent as one message
@@ -238,6 +250,7 @@ def ended(correlation_id: int, refused: SubagentsError | None) -> tuple[pb.Sessi
 
 async def in_span(operation: Operation, method: Method, guard: HandlerWrapper, span: SpanOf) -> Any:
     """Run an operation through the guard within its own span; return the guard's result."""
+    # The status is set here and not by an exception: the guard returns errors.
     with span(method.name, operation.invocation_metadata()) as end_with:
         answer = await guard(method, operation, operation.work(method))
         if isinstance(answer, SubagentsError):
@@ -256,6 +269,7 @@ def exhausted(credit: Credit) -> SessionCreditExhausted:
 
 def _seconds_of(deadline: Duration) -> float | None:
     seconds = deadline.seconds + deadline.nanos / 1e9
+    # As `time_left` does for RPCs: a very distant deadline counts as none, and one that has passed as 0.
     return None if seconds >= LONGEST_SECONDS else max(0.0, seconds)
 
 

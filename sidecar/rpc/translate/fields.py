@@ -29,6 +29,7 @@ def duration(length: timedelta) -> Duration:
 
 def fill_timestamp(message: Timestamp, moment: datetime) -> None:
     """Fill an aware time into a message in place."""
+    # In integers: the float of `datetime.timestamp` would lose microseconds.
     since = moment - EPOCH
     message.seconds, message.nanos = since.days * 86_400 + since.seconds, since.microseconds * 1000
 
@@ -75,6 +76,7 @@ class Fields:
         """Raise `InvalidRequest` with every problem, if there is one."""
         if not self._problems:
             return
+        # The message names one problem, so that it stays readable; the details of the status have the others.
         first = self._problems[0]
         more = len(self._problems) - 1
         others = f" (and {more} more {'field' if more == 1 else 'fields'})" if more else ""
@@ -86,6 +88,7 @@ class Fields:
         """An id that the client created."""
         problem = problem_with_run_side_id(field, value)
         if problem is not None:
+            # The invalid value is returned: it is never used, because `check` raises.
             self._problems.append(problem)
         return value
 
@@ -128,6 +131,8 @@ class Fields:
         """A visible text of at most `most` characters, kept byte for byte."""
         if len(value) > most:
             self.refuse(field, f"is over {most} characters")
+        # `isprintable` first, because it is fast and true for nearly every text. It is also false for spaces other than
+        # U+0020, which are allowed.
         elif not value.isprintable() and _is_any_invisible(value):
             self.refuse(field, "holds control, format or line-separating characters")
         return value
@@ -158,6 +163,7 @@ class Fields:
         """A time of more than 0 and at most a day."""
         # In integers: a float would lose nanoseconds, and could make a tiny duration 0.
         nanos = value.seconds * NANOS + value.nanos
+        # Protobuf demands that seconds and nanos have the same sign.
         well_formed = abs(value.nanos) < NANOS and value.seconds * value.nanos >= 0
         if not well_formed or not 0 < nanos <= LONGEST_DURATION.total_seconds() * NANOS:
             self.refuse(field, "must be more than 0 and at most 24 hours")

@@ -1,4 +1,4 @@
-"""Requests about flags to plain values."""
+"""Translates requests about flags to plain values."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def switch_kill_off(message: pb.SwitchKillFlagOffRequest) -> requests.SwitchFlag
 
 
 def of_slot(message: flags_pb2.GetFlagsRequest) -> str:
-    """Return which slot or definition. Raises `InvalidRequest`."""
+    """Return the requested slot or definition. Raises `InvalidRequest`."""
     fields = Fields("GetFlagsRequest")
     slot = fields.definition_name("slot", message.slot)
     fields.check()

@@ -54,6 +54,7 @@ def fill_result(message: dispatch_pb2.DispatchResult, result: DispatchResult, to
     # In the order of the calls, which the operation has already restored.
     for outcome in result.outcomes:
         if outcome.call_id in told:
+            # `append` copies the message; the original belongs to a frame that was already sent.
             message.outcomes.append(told[outcome.call_id])
         else:
             fill_outcome(message.outcomes.add(), outcome)
@@ -74,6 +75,7 @@ def fill_usage(message: outcome_pb2.TokenUsage, usage: Usage) -> None:
     message.SetInParent()
     message.input_tokens, message.output_tokens = usage.input_tokens, usage.output_tokens
     if usage.cached_input_tokens is not None:
+        # Absent if the runner did not report it: 0 would mean that the cache was not hit.
         message.cached_input_tokens = usage.cached_input_tokens
     if usage.cost is not None:
         message.cost_usd = in_usd(usage.cost)
@@ -136,7 +138,9 @@ def _add_events(frame: dispatch_pb2.DispatchFrame, events: Sequence[DispatchEven
             changed.state = CALL_STATE[what.state]
             if what.outcome is not None:
                 fill_outcome(changed.outcome, what.outcome)
+                # Kept by reference, and never changed afterwards: `fill_result` copies it.
                 told[what.call_id] = changed.outcome
+        # Events that this process no longer has; the client must not expect them.
         elif isinstance(what, Gap):
             message.gap.from_sequence, message.gap.to_sequence = what.first, what.last
         else:

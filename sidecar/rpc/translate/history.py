@@ -36,6 +36,7 @@ def write_summary(message: pb.WriteSummaryRequest) -> WriteSummaryRequest:
     """Return what to write. Raises `InvalidRequest`."""
     fields = Fields("WriteSummaryRequest")
     text = fields.text("text", message.text, 64)
+    # An empty summary would replace the turns that it covers by nothing.
     if not text.strip():
         fields.refuse("text", "is empty; say what the turns that it covers were about")
     summary = NewSummary(
@@ -117,6 +118,7 @@ def _turn(turn: TurnHistory, *, payloads: bool) -> pb.EpisodeTurn:
             )
             for each in references_of(turn.tool_messages)
         ],
+        # Only in the view that asks for them: payloads are the largest part of a conversation.
         tool_messages=[_tool_message(each) for each in turn.tool_messages] if payloads else (),
     )
 

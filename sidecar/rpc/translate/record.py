@@ -66,6 +66,7 @@ def list_turns(message: pb.ListTurnsRequest) -> tuple[TurnQuery, AskedPage[TurnP
     episode_id = fields.run_side_id("episode_id", message.episode_id) if message.episode_id else None
     slot = fields.one_line("sub_agent_id", message.sub_agent_id, LONGEST_SLOT) if message.sub_agent_id else None
     definition = fields.definition_name("definition_id", message.definition_id) if message.definition_id else None
+    # Before the query, which begins at the place in the page token.
     page = asked_page(fields, message, TurnPlace)
     query = TurnQuery(
         episode_id=None if episode_id is None else EpisodeId(episode_id),
@@ -77,6 +78,8 @@ def list_turns(message: pb.ListTurnsRequest) -> tuple[TurnQuery, AskedPage[TurnP
         reason=fields.member("reason", message.reason, enums.REASONS_ASKED, REASON_NAMES),
         since=fields.moment("since", message.since) if message.HasField("since") else None,
         until=fields.moment("until", message.until) if message.HasField("until") else None,
+        # Newest turns first, so the next page is before the last row of this one. The id separates turns of the same
+        # time.
         before=page.after and (page.after.began_at, TurnId(page.after.turn_id)),
         limit=page.size,
     )
@@ -109,11 +112,13 @@ def watch_events(message: pb.WatchEventsRequest) -> tuple[TurnId, Mapping[ChildI
     """Return the turn, and the events that the client has seen. Raises `InvalidRequest`."""
     fields = Fields("WatchEventsRequest")
     turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
+    # Refused before the loop, which also stops at the limit: the time of a request must be bounded.
     if len(message.after) > MOST_POSITIONS:
         fields.refuse("after", f"has over {MOST_POSITIONS} children")
     after: dict[ChildId, int] = {}
     for place, seen in enumerate(message.after[:MOST_POSITIONS]):
         child_id = ChildId(fields.run_side_id(f"after[{place}].child_id", seen.child_id))
+        # Two positions of one child contradict each other.
         if child_id in after:
             fields.refuse(f"after[{place}].child_id", "is named twice")
         after[child_id] = fields.count(f"after[{place}].sequence", seen.sequence, MOST_SEQUENCE)
@@ -159,6 +164,7 @@ def turn_message(seen: TurnSummary) -> pb.GetTurnResponse:
 def batch_message(batch: EventBatch) -> pb.WatchEventsResponse:
     """Return one message of WatchEvents."""
     return pb.WatchEventsResponse(
+        # Without events: these follow once, in `events`.
         children=[_child(opened, ()) for opened in batch.children],
         events=[_event(event) for event in batch.events],
         ended=batch.ended,
@@ -205,6 +211,7 @@ def _dispatch(dispatch: StoredDispatch) -> record_pb2.RecordedDispatch:
 
 def _principal_source(claims_json: str) -> record_pb2.PrincipalSource:
     """Return what vouched for the user: a user token, or only the consumer-agent, also if there are no claims."""
+    # Records of sidecars without verified principals have no claims.
     verified = bool(claims_json) and from_json(claims_json, _Proof).verified
     proven = record_pb2.PRINCIPAL_SOURCE_USER_TOKEN
     return proven if verified else record_pb2.PRINCIPAL_SOURCE_CONSUMER_AGENT

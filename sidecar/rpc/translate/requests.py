@@ -34,7 +34,9 @@ MOST_CALLS: Final = 64
 MOST_INTEGRATIONS: Final = 1024
 """The most verdicts about children in one `EndTurn`. With the default settings a turn has at most 640 calls."""
 LONGEST_TOKEN: Final = 64 * 1024
+"""Characters of a surface token or receipt. Both are created by the sidecar, and far shorter."""
 LONGEST_TOOL_NAME: Final = 256
+# Only the form of a BCP 47 tag: language and up to seven subtags. Whether they are registered does not matter here.
 LOCALE: Final = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,7}\Z")
 DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 SOURCE_NAMES: Final = enums.names_of(pb.TurnSource)
@@ -67,6 +69,7 @@ def bind_turn(message: pb.BindTurnRequest, *, verified: bool = False) -> BindTur
 def dispatch(message: pb.DispatchRequest, within: str = "") -> DispatchRequest:
     """Return the request. `within` is the field that contains the message. Raises `InvalidRequest`."""
     fields = Fields("DispatchRequest")
+    # Before the request: it decides whether `continue_for` is needed or refused.
     policy = fields.member(f"{within}on_disconnect", message.on_disconnect, enums.ON_DISCONNECTS, ON_DISCONNECT_NAMES)
     request = DispatchRequest(
         surface_token=_token(fields, message.surface_token, within),
@@ -125,6 +128,7 @@ def end_turn(message: pb.EndTurnRequest) -> EndTurnRequest:
         fields.refuse("integrations", f"are more than {MOST_INTEGRATIONS}")
     integrations = [
         _integration(fields, each, f"integrations[{place}].")
+        # Cut although it was refused: the number of problems must be bounded.
         for place, each in enumerate(message.integrations[:MOST_INTEGRATIONS])
     ]
     _refuse_repeated(fields, [each.child_id for each in integrations], "integrations[{}].child_id")
@@ -156,6 +160,7 @@ def _date(fields: Fields, value: str) -> dt.date | None:
     if not value:
         return None
     try:
+        # `fromisoformat` alone also accepts other forms, e.g. 20260131 or 2026-W05-1.
         if DATE.match(value):
             return dt.date.fromisoformat(value)
     except ValueError:
@@ -173,6 +178,8 @@ def _calls(fields: Fields, message: pb.DispatchRequest, within: str) -> tuple[To
         call_id = CallId(fields.run_side_id(f"{name}.call_id", call.call_id))
         tool_name = fields.required(f"{name}.tool_name", call.tool_name, LONGEST_TOOL_NAME, "what the model called")
         answering = _answering(fields, call.answering, f"{name}.answering") if call.HasField("answering") else None
+        # The arguments are neither parsed nor limited here: invalid ones give the call an outcome, so that the model
+        # can correct itself.
         calls.append(ToolCall(call_id, tool_name, call.arguments_json, answering))
     _refuse_repeated(fields, [call.call_id for call in calls], within + "calls[{}].call_id")
     return tuple(calls)
@@ -180,6 +187,7 @@ def _calls(fields: Fields, message: pb.DispatchRequest, within: str) -> tuple[To
 
 def _answering(fields: Fields, message: question_pb2.Answering, within: str) -> Answering:
     receipt = fields.required(f"{within}.receipt", message.receipt, LONGEST_TOKEN, "the receipt of the question")
+    # An empty text is valid: a decision alone answers a question of approval.
     if len(message.text) > LONGEST_ANSWER:
         fields.refuse(f"{within}.text", f"is over {LONGEST_ANSWER} characters")
     decision = fields.member(f"{within}.decision", message.decision, enums.DECISIONS, DECISION_NAMES)
@@ -201,6 +209,7 @@ def _continue_for(
 ) -> dt.timedelta | None:
     name = f"{within}continue_for"
     if policy is not OnDisconnect.CONTINUE_UNTIL:
+        # Refused and not ignored: the client would expect that its dispatch continues.
         if message.HasField("continue_for"):
             fields.refuse(name, "is only for ON_DISCONNECT_CONTINUE_UNTIL; leave it out")
         return None
@@ -213,6 +222,8 @@ def _continue_for(
 def _join(fields: Fields, message: pb.DispatchRequest, within: str) -> JoinPolicy:
     join, name = message.join, f"{within}join"
     return JoinPolicy(
+        # Of the request and not of the checked calls, which may be fewer. 0, the value of an absent field, means no
+        # minimum.
         min_success=fields.count(f"{name}.min_success", join.min_success, min(len(message.calls), MOST_CALLS)) or None,
         max_parallel=fields.count(f"{name}.max_parallel", join.max_parallel, MOST_CALLS) or None,
         timeout=fields.duration(f"{name}.timeout", join.timeout) if join.HasField("timeout") else None,

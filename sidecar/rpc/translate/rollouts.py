@@ -82,6 +82,7 @@ def rollouts_message(reading: RolloutsReading, slots: Sequence[SlotReading], tok
         slots=[slot_message(slot) for slot in slots],
         next_page_token=token,
         backends=[_backend(each) for each in reading.backends],
+        # Lets a client see which of two answers is newer, and whether this replica has read a write.
         rollout_version=reading.version,
         replica_view=reading.replica_view,
     )
@@ -166,6 +167,7 @@ def audit_message(row: AuditRow) -> pb.AuditRow:
         request_id=body.request_id,
     )
     fill_timestamp(message.requested_at, body.at)
+    # A step of a decommission is a rollout event, too, with a mark; it has a row of its own kind.
     if isinstance(body, TransitionEvent):
         _fill_transition(message.transition, body, row.effective_at)
     elif body.decommission is not None:
@@ -184,6 +186,7 @@ def _fill_transition(message: pb.TransitionRow, event: TransitionEvent, effectiv
     message.cohort.agent_definition_version = event.cohort.agent_definition_version
     message.cohort.active_flags.extend(event.cohort.active_flags)
     message.cohort.ramp_step_percent = event.cohort.ramp_step_percent
+    # Absent until a bind has used the new state.
     if effective_at is not None:
         fill_timestamp(message.effective_at, effective_at)
 
@@ -198,6 +201,7 @@ def _fill_rollout(message: pb.RolloutRow, event: RolloutEvent) -> None:
 
 def _backend(reading: BackendReading) -> pb.BackendStatus:
     message = pb.BackendStatus(name=reading.name, fresh=reading.fresh)
+    # Absent if the backend was never read; 0 would mean that it was read just now.
     if reading.age is not None:
         fill_duration(message.age, reading.age)
     return message

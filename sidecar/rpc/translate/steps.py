@@ -41,6 +41,8 @@ def transition(message: pb.TransitionRequest) -> requests.Transition:
     )
     if target is LifecycleState.ROLLBACK:
         fields.refuse("target_state", "is LIFECYCLE_STATE_ROLLBACK; use RollBack or Kill")
+    # The default is never used: a target without a step is refused below. The header is translated first, so that its
+    # problems are reported.
     step = header(fields, message.header, requests.Transition, step=STEPS.get(target, Step.TO_TEST))
     fields.check()
     # A valid request, but no step leads there, so it gets the reason of a refused step.
@@ -64,6 +66,7 @@ def configure(message: pb.ConfigureRolloutRequest) -> requests.Configure:
     mode = fields.member("mode", message.mode, rollout_enums.ROLLOUT_MODES, rollout_enums.ROLLOUT_MODE_NAMES)
     if len(message.curve_basis_points) > MOST_STEPS:
         fields.refuse("curve_basis_points", f"has more than {MOST_STEPS} steps")
+    # Whether the curve rises is a rule of rollouts, which the step checks.
     curve = tuple(message.curve_basis_points[:MOST_STEPS])
     step = header(fields, message.header, requests.Configure, mode=mode, curve=curve)
     fields.check()
@@ -108,6 +111,7 @@ def roll_back(message: pb.RollBackRequest) -> requests.RollBack:
     which = message.WhichOneof("afterwards")
     if which == "target_digest":
         named = Successor(Digest(fields.one_line("target_digest", message.target_digest, LONGEST_DIGEST)))
+        # The oneof is set, so the client meant a target: an empty one must not silently mean the recorded target.
         if not message.target_digest:
             fields.refuse("target_digest", "is empty; leave it out, and the recorded target serves afterwards")
     elif which == "leave_empty":
@@ -136,6 +140,7 @@ def header(fields: Fields, message: pb.StepHeader, kind: type[AskedT], **more: A
         kind: the type of the step.
         more: the fields that only this type has.
     """
+    # Presence counts, not the value: 0 is the revision of a slot that has no rollout yet.
     revision = message.expected_revision if message.HasField("expected_revision") else None
     if revision is None and kind not in SAFE:
         fields.refuse(
@@ -173,6 +178,7 @@ def result_message(answer: requests.StepAnswer) -> pb.StepResult:
         slot=answer.slot,
         definition_id=answer.definition_id,
         digest=answer.digest,
+        # A stored answer has words instead of enums.
         state=rollout_enums.LIFECYCLE_STATE[LifecycleState(answer.state)],
         ramp_basis_points=answer.ramp,
         active=answer.active,

@@ -22,7 +22,7 @@ class BoundTurns:
     cached as bytes.
 
     Args:
-        contract: what this sidecar offers.
+        contract: the version and the features of the API that clients are offered.
     """
 
     def __init__(self, contract: dispatch_pb2.Contract) -> None:
@@ -40,9 +40,10 @@ class BoundTurns:
         )
         surface = answer.surface
         surface.MergeFromString(self._of_cohort(bound.surface))
+        # After the merge, which has filled in the prefix that the cohort shares.
         surface.prompt.suffix = bound.prompt_suffix
         previous = surface.previous_sub_agents
-        previous.SetInParent()  # present in every case: `known` says whether there is an answer
+        previous.SetInParent()  # always present: `known` says whether the last turn's sub-agents are known
         if bound.previous is not None:
             previous.known = True
             previous.sub_agent_ids.extend(bound.previous)
@@ -79,7 +80,7 @@ def cohort_message(cohort: Cohort) -> surface_pb2.Cohort:
 
 
 def candidate_message(candidate: Candidate) -> surface_pb2.Candidate:
-    """Return one listed sub-agent and the verdict on it."""
+    """Return one sub-agent that the bind considered, and why it is offered or not."""
     return surface_pb2.Candidate(
         sub_agent_id=candidate.slot,
         definition_id=candidate.definition_id or "",
@@ -89,6 +90,7 @@ def candidate_message(candidate: Candidate) -> surface_pb2.Candidate:
 
 def _surface(surface: Surface) -> surface_pb2.Surface:
     """Return the part that all turns of a cohort share."""
+    # The definition of the orchestrator, with the contents of its prompt and tools.
     card = surface.orchestrator
     return surface_pb2.Surface(
         sub_agent_tools=[_sub_agent_tool(tool) for tool in surface.tools],

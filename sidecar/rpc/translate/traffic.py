@@ -1,4 +1,4 @@
-"""Translates what is served to a message. Imported when an operator first asks."""
+"""Translates the counters of calls to a message. Imported when an operator first asks."""
 
 from datetime import datetime
 from typing import Final
@@ -31,9 +31,9 @@ def traffic_message(traffic: Traffic, instance: str, now: datetime) -> pb.GetTra
 def _calls(each: ServedCalls) -> pb.CallCount:
     slot, definition_id, arm, outcome, reason = each.labels
     # Beyond this number of series, the metric counts further calls as `other`.
-    came_to = OUTCOME[Outcome(outcome)] if outcome in OUTCOMES else outcome_pb2.OUTCOME_UNSPECIFIED
+    shown_outcome = OUTCOME[Outcome(outcome)] if outcome in OUTCOMES else outcome_pb2.OUTCOME_UNSPECIFIED
     return pb.CallCount(
-        sub_agent_id=slot, definition_id=definition_id, arm=arm, outcome=came_to, reason=reason, count=each.count
+        sub_agent_id=slot, definition_id=definition_id, arm=arm, outcome=shown_outcome, reason=reason, count=each.count
     )
 
 

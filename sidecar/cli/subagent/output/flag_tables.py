@@ -43,6 +43,7 @@ def _row(each: Any, flag: Any) -> list[Part]:
     """Return the row of one `flag` of the definition `each`."""
     value = value_word(flag.value)
     switched = f"{timestamp(utc(flag.changed_at))} by {clean(flag.changed_by)}" if flag.HasField("changed_at") else "-"
+    # With the digest: definitions of one id may share a flag.
     shared = ", ".join(f"{clean(one.definition_id)}@{short(one.digest)}" for one in flag.shared_with)
     return [
         Part(f"{clean(each.definition_id)}@{short(each.digest)}", "bold"),

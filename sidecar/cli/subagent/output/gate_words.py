@@ -7,10 +7,11 @@ from subagents.lifecycle.v1 import reading_pb2 as pb
 
 def gate_words(answer: pb.GateAnswer) -> str:
     """Return what one gate answered, in one line."""
+    # A gate without a valid answer holds the step: it neither passed nor failed.
     held = answer.verdict == pb.GATE_VERDICT_UNAVAILABLE
-    said = f"{clean(answer.gate)}: {'held' if held else enum_word(pb.GateVerdict, answer.verdict)}"
-    said += f": {clean(answer.summary)}" if answer.summary else ""
-    return f"{said}; passed by an operator's override" if answer.overridden else said
+    words = f"{clean(answer.gate)}: {'held' if held else enum_word(pb.GateVerdict, answer.verdict)}"
+    words += f": {clean(answer.summary)}" if answer.summary else ""
+    return f"{words}; passed by an operator's override" if answer.overridden else words
 
 
 def gates_words(each: pb.DefinitionStatus) -> str:

@@ -45,6 +45,7 @@ def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list
     """
     if not answer.slots:
         return [[Part("no rollout is recorded, because the loaded configuration has no sub-agent")]]
+    # For the age of the flags' values, which belongs to the backend.
     backends = {each.name: each for each in answer.backends}
     # Several definitions of a slot may have the same id (after a major change); only those are shown with a digest.
     rows = [
@@ -249,6 +250,7 @@ def _definition(each: pb.DefinitionStatus, slot: Sequence[pb.DefinitionStatus]) 
         yield [Part(f"  first active {timestamp(utc(each.activated_at))} UTC")]
     if each.target_recorded:
         names = {one.digest: one.definition_id for one in slot}
+        # The target may have left the slot; its digest is then all that is known of it.
         target = names.get(each.target_digest, each.target_digest)
         yield [Part(f"  after a rollback {clean(target)} serves" if target else "  a rollback leaves the slot empty")]
     if each.last_gate_answers:

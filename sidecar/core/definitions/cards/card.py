@@ -217,6 +217,7 @@ class Card(Struct, frozen=True):
         definition = self.definition
         # Sorted: a change of the order is a minor change, which may be made in place.
         parts = ([definition.model], sorted(definition.tools), sorted(definition.prompt_blocks))
+        # Separators that no id contains: a name cannot move from one list to another without another hash.
         return sha256("\x1e".join("\x1f".join(part) for part in parts).encode()).hexdigest()
 
 

@@ -28,6 +28,7 @@ def card_of(text: str, digest: Digest) -> Card | None:
         card = card_from_json(text)
     except ValueError:
         return None
+    # The text has a digest of its own: it must be the requested one, and the content must fit it.
     return card if card.digest == digest and proven(card) else None
 
 
@@ -38,5 +39,6 @@ def proven(card: Card) -> bool:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, MappingProxyType | Mapping):
+        # msgspec does not know read-only mappings.
         return dict(value)
     raise TypeError(f"a card holds a {type(value).__name__}")

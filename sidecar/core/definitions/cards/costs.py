@@ -73,10 +73,12 @@ def turn_cost(orchestrator: Card, catalogue: Catalogue, agents: Mapping[Definiti
     own = agents[orchestrator.definition.id].usd
     parts = [own]
     for slot in orchestrator.definition.sub_agents:
+        # Every definition that could fill the slot: a rollout may select any of them.
         fillers = [agents[name].usd for name in catalogue.slots[slot]]
         known = [usd for usd in fillers if usd is not None]
         # One unknown price makes the slot's cost unknown: a maximum over the others could be too low.
         parts.append(max(known) if known and len(known) == len(fillers) else None)
+    # As for a slot: a sum without an unknown part would be too low.
     known_parts = [part for part in parts if part is not None]
     return TurnCost(own, round(sum(known_parts), 9) if len(known_parts) == len(parts) else None)
 

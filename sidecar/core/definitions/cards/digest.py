@@ -30,7 +30,7 @@ LATER: Final[Mapping[str, Any]] = {
     "verbatim_text": False,
 }
 """Fields that were added after version 1. They are left out if they have their default, so that older digests remain
-valid."""
+valid. The names apply to all structs: a field of another struct must not have one of them."""
 
 
 def digest_of_card(
@@ -47,6 +47,7 @@ def label_of(parts: Iterable[Any]) -> str:
 
 def canonical(value: Any) -> str:
     """Return JSON with sorted keys and no blanks. Lists keep their order; times become whole microseconds."""
+    # Recorded digests depend on every byte of this form: another spelling would make every definition a new one.
     return json.dumps(_plain(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 

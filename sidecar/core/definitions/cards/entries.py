@@ -62,11 +62,12 @@ class ToolOperation(StrEnum):
     IDEMPOTENT = "idempotent"
     """May change something, once: the service recognises a repetition by its key, or a repetition is harmless."""
     EFFECT = "effect"
-    """Changes something each time. Its key is on record first; nothing repeats it while its result is unknown."""
+    """Changes something each time. The call's idempotency key is recorded before the call is sent. Nothing repeats the
+    call while its result is unknown."""
 
 
 class ToolEntry(Struct, frozen=True, dict=True):
-    """One entry of `agent_config.yaml::tools`: how the gateway reaches a data service, or a tool an agent runs itself.
+    """One entry of `agent_config.yaml::tools`: an operation of a data service, or a tool that an agent runs itself.
 
     Attributes:
         id: must not begin with `ask_`; a tool `render_…` creates a component.
@@ -76,8 +77,8 @@ class ToolEntry(Struct, frozen=True, dict=True):
             vertical's or the platform's default.
         endpoint: address of the data service, without user name and password; required if backed by data. For `rest`
             and `grpc` it must begin with a scheme: `https://…`, `unix:…`.
-        domain_type: with `enricher_id`, the key of the payload's type; tools with the same key must agree on version
-            and schema. A tool without the two fields is local.
+        domain_type: together with `enricher_id` identifies the type of the payload; tools with the same two values must
+            agree on version and schema. A tool without the two fields is local.
         enricher_id: see `domain_type`.
         version: version of the payload that the sub-agent expects, as major.minor.patch; responses with the same major
             version are accepted.

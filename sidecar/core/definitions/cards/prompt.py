@@ -75,6 +75,7 @@ def prefix_of(blocks: tuple[PromptBlock, ...], flags_on: Container[str]) -> str:
 def suffix_of(dynamic: DynamicContext) -> str:
     """Return the four values, one per line, quoted so that no value can end its line or the section."""
     lines = (
+        # Not quoted: a date contains only digits and hyphens.
         ("date", dynamic.date.isoformat()),
         ("location", _shown(dynamic.location)),
         ("user_id", _shown(dynamic.user_id)),

@@ -30,6 +30,7 @@ def problem_with_scheme(address: str, schemes: Sequence[str], example: str) -> s
     The text does not contain the address, because it may contain a password.
     """
     scheme, colon, rest = address.partition(":")
+    # A scheme alone, such as `unix://`, names no address.
     if colon and scheme in schemes and rest.strip("/"):
         return None
     return f"must begin with its scheme, such as {example}; there are: {', '.join(f'{each}:' for each in schemes)}"

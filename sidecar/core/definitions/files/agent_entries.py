@@ -99,6 +99,7 @@ def _runner(agent: Fields) -> RunnerRef:
     if fields is None:
         return RunnerRef()
     kind, target = fields.matching("kind", WORD, WORD_RULE), fields.optional_text("target")
+    # Without a kind, the default runner applies, usually `grpc`. Other runners check their targets themselves.
     problem = problem_with_target(target) if target is not None and kind in {None, GRPC} else None
     if problem is not None:
         fields.note("target", problem if kind else f"{problem} (for another kind of runner, name it in `kind`)")
@@ -109,6 +110,7 @@ def _limits(agent: Fields) -> Limits:
     fields = agent.section("limits", LIMIT_FIELDS)
     if fields is None:
         return Limits()
+    # A wrong value reads as None and gets the default: its problem discards the result anyway.
     default = Limits()
     return Limits(
         attempt_timeout=fields.duration("attempt_timeout") or default.attempt_timeout,
@@ -125,6 +127,7 @@ def _limits(agent: Fields) -> Limits:
 
 def _components(agent: Fields) -> dict[str, dict[str, object]]:
     declared = agent.mapping("components")
+    # All names are known here: a component may have any name.
     problems_of = agent.section("components", tuple(declared))
     if problems_of is None:
         return {}
@@ -135,6 +138,7 @@ def _flag(fields: Fields, name: str) -> str | None:
     """Return the kill-switch flag, which is named after the definition. Source: TN-58, TN-96, REQUIREMENTS 6.13."""
     flag = fields.matching("enabled_via_flag", FLAG, FLAG_RULE)
     own = SUBAGENT_FLAG_PREFIX + name
+    # Not without an id: its absence is reported already.
     if flag is not None and name and flag != own:
         fields.note("enabled_via_flag", f"{quoted(flag)} must be {quoted(own)}: each definition has its own flag")
     return flag
@@ -146,6 +150,7 @@ def _deprecated(fields: Fields) -> bool:
     if status is not None and status not in {"active", "deprecated"}:
         fields.note("status", f"unknown value {quoted(status)}, not one of active, deprecated")
         status = None
+    # `status` decides if `deprecated` is not written; two spellings that contradict each other are an error.
     deprecated = fields.flag("deprecated", status == "deprecated")
     if status is not None and deprecated != (status == "deprecated"):
         fields.note("status", f"says {status} while `deprecated` says {str(deprecated).lower()}; keep one of them")

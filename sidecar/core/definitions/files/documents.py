@@ -66,6 +66,7 @@ class SourceLocation(Struct, frozen=True):
         label = self.label
         for step in steps:
             label += f"[{step}]" if isinstance(step, int) else f".{step}" if label else step
+        # The place need not exist: a missing field has a place as well, for its problem.
         return SourceLocation(self.document, self.steps + steps, label)
 
     def called(self, label: str) -> "SourceLocation":
@@ -97,6 +98,7 @@ class SourceLocation(Struct, frozen=True):
             text=text,
             severity=severity,
             key=key,
+            # Computed here, because only the check knows the choices.
             suggestion=None if key is None else nearest(key, choices),
         )
 

@@ -16,6 +16,7 @@ from sidecar.core.definitions.files.problems import Problem, quoted
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
+# At most nine digits, so that no `timedelta` overflows.
 DURATION: Final = re.compile(r"([0-9]{1,9})(ms|s|m|h)\Z")
 MILLISECONDS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 LONGEST: Final = timedelta(hours=24)
@@ -154,6 +155,7 @@ class Fields:
         value = self._value.get(key)
         if value is None:
             return None
+        # As in `whole`: a truth value is an `int` in Python.
         if not isinstance(value, int | float) or isinstance(value, bool):
             self.note(key, f"must be a number, not {kind_of(self.place.at(key))}")
             return None
@@ -206,6 +208,7 @@ class Fields:
 
     def section(self, key: str, known: Sequence[str]) -> "Fields | None":
         """Return the fields of a nested mapping, or None if there is none."""
+        # The nested fields share the list of problems, so that all of them are reported together.
         return Fields(self.place.at(key), known, self._problems) if self.has(key) else None
 
 

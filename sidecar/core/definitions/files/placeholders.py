@@ -26,7 +26,7 @@ def filled(text: str, fan_out_cap: int) -> str:
 
 
 def uses_fan_out_cap(block: PromptBlock) -> bool:
-    """Return whether `block` contains the placeholder and may use it."""
+    """Return whether `block` contains the placeholder."""
     return FAN_OUT_CAP in block.instructions
 
 

@@ -86,4 +86,5 @@ def nearest(key: str, choices: Iterable[str]) -> str | None:
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Return the problems by file, line and field, without duplicates."""
+    # A problem of a whole file comes before those of its lines.
     return tuple(sorted(dict.fromkeys(problems), key=lambda one: (one.file, one.line or 0, one.field, one.text)))

@@ -70,6 +70,7 @@ def read_registries(documents: Sequence[Document], unread: Sequence[str], proble
         problems.append(Problem(CONFIG_FILE, None, "", "is missing; it holds `agents`, `models` and `tools`"))
     top = SourceLocation(config) if config is not None else None
     if top is not None:
+        # Only for its check of the keys.
         Fields(top, SECTIONS, problems)
     blocks = [read_block(document, problems) for document in documents if document.path != CONFIG_FILE]
     _check_folders(blocks, problems)
@@ -106,6 +107,7 @@ def _called_by_id(section: SourceLocation, index: int) -> SourceLocation:
     """Return the place of an entry, labelled by its id if it is valid, otherwise by its position."""
     place = section.at(index)
     name = place.at("id").value
+    # The widest form of ids, which also covers agents and tools.
     if isinstance(name, str) and MODEL_KEY.match(name):
         return place.called(f"{section.label}.{name}")
     return place

@@ -89,11 +89,13 @@ SCHEMES_OF: Final = {"rest": HTTP_SCHEMES, "grpc": GRPC_SCHEMES, None: (*HTTP_SC
 """By connector. For a tool without a connector, the vertical's connector applies, which may be either one."""
 SEMVER_RULE: Final = "must be major.minor.patch, such as 1.0.0"
 PLACEHOLDER: Final = re.compile(r"\{\{?\s*(date|location|user_id|locale)\s*\}")
+"""A dynamic value in braces, which an author may expect to be filled in."""
 
 
 def read_model(place: SourceLocation, problems: list[Problem]) -> Entry[ModelEntry]:
     """Return the model at `place`; add its problems to `problems`."""
     fields = Fields(place, MODEL_FIELDS, problems)
+    # `matching` and `whole` accept a missing field; `text` reports it as required.
     name = fields.matching("id", MODEL_KEY, MODEL_RULE) if fields.has("id") else fields.text("id")
     window = fields.whole("context_window", 1)
     if window is None and not fields.has("context_window"):
@@ -165,11 +167,13 @@ def _check_backing(fields: Fields) -> None:
         for key in ("endpoint", "payload_schema"):
             if not fields.has(key):
                 fields.note(key, "is required for a tool that is backed by a data service")
+        # `{}` accepts every value in JSON Schema. Here it would count as no schema, and all data would be withheld.
         if fields.place.at("payload_schema").value == {}:
             fields.note("payload_schema", "is empty; describe the payload, or nothing of it is ever released")
         return
     for key, other in (("domain_type", "enricher_id"), ("enricher_id", "domain_type")):
         if fields.has(key):
+            # The other fields are not reported as meaningless: the author means a tool that is backed by data.
             fields.note(other, f"is required, since `{key}` is given")
             return
     for key in DATA_ONLY_FIELDS:
@@ -198,6 +202,7 @@ def read_block(document: Document, problems: list[Problem]) -> Entry[PromptBlock
     in_braces = list(problems_with_placeholders(place, text, block.owner))
     problems.extend(in_braces)
     placeholder = PLACEHOLDER.search(text)
+    # A word in double braces is an error already, with the same text.
     if placeholder is not None and not in_braces:
         note = f"{quoted(placeholder[0])} is not filled in: the {placeholder[1]} stands at the end of every prompt"
         problems.append(place.warning(note, key=placeholder[1]))

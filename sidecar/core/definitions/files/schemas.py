@@ -75,6 +75,7 @@ def _reaching_out(value: Any, steps: Steps) -> SchemaProblem | None:
     for step, item in inner:
         if step in REFERENCES and isinstance(item, str) and not item.startswith("#"):
             return SchemaProblem((*steps, step), "may only point into the schema itself: #/...")
+        # `$id` would change what relative references point to, and `$schema` the dialect.
         if step in IDENTITIES and isinstance(item, str):
             return SchemaProblem((*steps, step), "is not used here; leave it out (draft 2020-12 is meant)")
         found = _reaching_out(item, (*steps, step))

@@ -92,12 +92,14 @@ def _starts_unflagged(entry: Entry[AgentDefinition], after: Registries) -> Itera
     """Warn of a new entry without a flag: no step can promote it. Source: PF1-FR-3a."""
     new = entry.value
     others = [each.value for each in after.agents.entries.values() if each.value.id != new.id]
+    # As in `may_be_rolled_out`: an orchestrator that no entry lists takes no rollout steps.
     listed = any(new.slot in each.sub_agents for each in others)
     if new.enabled_via_flag is None and not new.deprecated and (listed or not new.is_orchestrator):
         text = (
             "is new and names no flag: it starts at `dev`, serves no user, and cannot be promoted. "
             f"Add `{FLAG_FIELD}: {SUBAGENT_FLAG_PREFIX}{new.id}`"
         )
+        # The setting applies only to an entry that is alone in its slot.
         if all(each.slot != new.slot for each in others):
             text += ", unless the sidecars that load it have rollout.auto_promote_unflagged on"
         yield finding_at(entry.place.at(FLAG_FIELD), Check.IN_PLACE, Severity.WARNING, text)
@@ -154,6 +156,7 @@ def _minor(
     if reasons:
         text = "minor change in place, overridden: " + "; ".join(printable(reason) for reason in reasons)
         return finding_at(at, Check.IN_PLACE, Severity.NOTICE, text, details)
+    # A leftover comment looks like an override: the author must learn why it does not count.
     old = "; the override there is older than this change" if overrides.stale.get(subject) else ""
     text = (
         f"a minor change in place needs an explicit override: the comment `# {COMMENT} <reason>` here, or the commit "

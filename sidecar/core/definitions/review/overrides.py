@@ -96,4 +96,5 @@ def _boundaries(registries: Registries) -> list[tuple[int, str]]:
             line = entry.place.document.line_of(entry.place.steps)
             if line is not None:
                 borders.append((line, name_of(name)))
+    # On the same line, the empty name of a section sorts before the name of an entry, so the entry is found.
     return sorted(borders)

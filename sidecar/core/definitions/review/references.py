@@ -188,6 +188,7 @@ def unreferenced(base: Side, head: Side) -> Iterator[Finding]:
             continue
         slot = before.value.slot
         # Another definition fills the slot, so orchestrators may continue to list it.
+        # Without the states of the rollout: this check is about the change alone, and check (b) knows the states.
         if any(_is_served(other, head.registries, frozenset()) for other in slots.get(slot, ())):
             continue
         yield from _named_by(name, slot, "removed" if now is None else "deprecated", head)
@@ -215,6 +216,7 @@ def _dangling(registries: Registries) -> Iterator[tuple[SourceLocation, Slot]]:
     slots = slots_of(registries)
     for entry in registries.agents.entries.values():
         for index, slot in enumerate(entry.value.sub_agents):
+            # An empty text is a wrong item, which is reported where it was read.
             if slot and slot not in slots:
                 yield entry.place.at("sub_agents", index), slot
 
