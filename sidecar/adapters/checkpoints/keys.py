@@ -155,6 +155,7 @@ def read_public_keys_in(file: Path) -> Sequence[Ed25519PublicKey]:
     except OSError as error:
         how = f"; {CREATE}, and name FILE.pub here" if isinstance(error, FileNotFoundError) else ""
         raise KeyFileProblem(f"{file} cannot be read: {error.strerror}{how}") from None
+    # A file in a rarer form has no block of the usual form. It is then tried as a whole.
     keys = [_public_key(block) for block in PUBLIC_KEYS.findall(content) or [content]]
     found = [key for key in keys if key is not None]
     if len(found) < len(keys):

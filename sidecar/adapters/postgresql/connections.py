@@ -184,7 +184,7 @@ class Connections:
         except BaseException:
             self._free.release()
             raise
-        self._used[id(connection)] = connection
+        self._used[id(connection)] = connection  # no await since the connection is there, so `close` misses none
         return connection
 
     def _an_idle_one(self) -> Connection | None:

@@ -143,6 +143,7 @@ def _remove_turn(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Ep
     connection.execute("DELETE FROM turns WHERE turn_id = ?", (turn_id,))
     _, shown, *values = kept
     if shown:
+        # From the stored row and not from the new one, which may no longer have some of these labels.
         row = row_from(tuple(values), time_of)
         places = [(label, microseconds(row.began_at), turn_id) for label in labels_of(row)]
         for place in places:

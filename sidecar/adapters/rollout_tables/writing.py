@@ -153,7 +153,7 @@ def _audited(
     A transition that is stored already is skipped: each definition enters a state only once.
     """
     for body in bodies:
-        number = head.number + 1
+        number = head.number + 1  # a skipped transition takes none, so the numbers have no gap
         if isinstance(body, TransitionEvent):
             key = transition_key(body.event_id)
             if (yield (IS_TRANSITION, *key)):

@@ -92,10 +92,12 @@ class _SignIn:
     async def _enter(self, request: Request) -> Response:
         fields = await form_fields(request)
         expected = request.cookies.get(f"{self._console.cookie}-form", "")
+        # As bytes: `compare_digest` raises an error for text that is not ASCII.
         if not expected or not secrets.compare_digest(expected.encode(), fields.get("form_token", "").encode()):
             return await self._form(request, "The form had expired. Sign in again.", 403)
         # A token that was copied from a terminal may contain line breaks.
         token = "".join(fields.get("token", "").split())
+        # The token is sent as gRPC metadata, which must be ASCII.
         if not token.isascii() or not token:
             return await self._form(request, "Paste a role token.", 400)
         try:

@@ -110,6 +110,7 @@ def given_by(made: Callable[..., object], into: str) -> Callable[[Callable[..., 
         # By keyword only: otherwise a parameter without a default could not follow one with a default.
         combined = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *options.values())]
         run.__signature__ = Signature(combined)  # type: ignore[attr-defined]  # typer asks `inspect`, which honours it
+        # Typer reads the types from here, and the order and the defaults from the signature.
         run.__annotations__ = {each.name: each.annotation for each in combined}
         # Typer prints it as the help of the command.
         run.__doc__ = command.__doc__

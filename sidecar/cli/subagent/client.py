@@ -210,6 +210,7 @@ def problem_of(error: Any, target: str, name: str) -> CannotOperate:
 
     code: grpc.StatusCode = error.code()
     info = error_info(error)
+    # With a reason, a sidecar has sent the status itself, e.g. because its store is unavailable.
     if code is grpc.StatusCode.UNAVAILABLE and not info.reason:
         # Uncertain, because gRPC also reports a connection that broke after the request was sent as UNAVAILABLE.
         message = f"no sidecar answers at {target}: {HOW_TO_FIND}"

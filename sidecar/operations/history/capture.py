@@ -122,6 +122,7 @@ class HistoryCapture:
         current = [self._current] if self._current else []
         left, self._current = [*current, *self._queue], None
         self._queue.clear()
+        # Settled, although nothing is stored: otherwise readers of these episodes would wait until their time limit.
         for history, kept in left:
             consequence = "the next start finds it on record" if self._durable else "it was not kept before the stop"
             self._recorder.anomaly(DEFERRED if self._durable else LOST, f"{history.turn_id}: {consequence}")
@@ -135,7 +136,7 @@ class HistoryCapture:
     def _put(self, history: TurnHistory) -> FirstResult[None]:
         kept: FirstResult[None] = FirstResult()
         self._queue.append((history, kept))
-        self._last_of[history.episode] = kept
+        self._last_of[history.episode] = kept  # replaces the earlier one: turns of an episode are stored in order
         # One worker: it keeps the turns of an episode in order without locks.
         if self._working is None:
             self._working = FirstResult()

@@ -48,7 +48,7 @@ class ExportReplay:
             UnknownTurn: the record has nothing about it.
             StoreUnavailable: the store did not answer.
         """
-        from sidecar.core.replaying.document import document_of, document_to_json  # noqa: PLC0415  asked for by people
+        from sidecar.core.replaying.document import document_of, document_to_json  # noqa: PLC0415  rare: not at the start
 
         turn = await self._reads.turn(turn_id)
         if turn is None:
