@@ -115,6 +115,7 @@ class ServerSettings(Section):
     limits: LimitsSettings = setting(LimitsSettings(), description="Limits on connections.")
 
     def _check(self) -> None:
+        # A socket has one kind of callers, and the second listener would find the first one's lock.
         if self.dispatch_socket == self.agents_socket:
             raise ValueError("dispatch_socket and agents_socket must differ: they admit different callers")
         # The mode of a directory controls the access to its sockets. Two sockets in one directory would therefore
