@@ -1,7 +1,8 @@
 """Switches one flag of a definition by hand: a pause, its end, or a kill. Source: TN-56, TN-82, PF1-D-7, PF1-D-25.
 
-No lifecycle state changes here. `FlagEdges` notices a kill flag that was switched off here like one that was switched
-off elsewhere, and makes one kill of it. The audit records the operator of the switch in a separate, earlier event.
+No lifecycle state changes here. `KillFlagWatcher` notices a kill flag that was switched off here like one that was
+switched off elsewhere, and makes one kill of it. The audit records the operator of the switch in a separate, earlier
+event.
 Flags of the embedded backend are switched in the transaction that stores audit and answer. Flags of `memory` are
 switched first: they are lost with the process, as is the audit next to them.
 """
