@@ -55,7 +55,7 @@ def add_console(app: typer.Typer, settings_of: SettingsOf, environment: Any) -> 
         if not targets:
             targets = (socket_of(config, settings_of),)
         try:
-            # After the options are checked: a wrong option is reported even if the extra is not installed.
+            # After the address is known: wrong settings are reported even if the extra is not installed.
             from sidecar.cli.console.serving import ConsoleOptions, serve_console  # noqa: PLC0415  needs the extra
         except ModuleNotFoundError as missing:
             typer.echo(f"{missing.name} is missing: pip install 'dispatch-sidecar[console]'", err=True)

@@ -75,6 +75,7 @@ def health(ops_address: str, patience: float, out: TextIO) -> int:
 def answer_of(ops_address: str, patience: float) -> tuple[int, str]:
     """Return status and body of the answer of `/readyz`. Raises `OSError`, or `ValueError` if it is not HTTP."""
     host, _, port = ops_address.rpartition(":")
+    # An IPv6 address is in brackets only in front of a port.
     host = host.strip("[]")
     answer = b""
     with closing(socket.create_connection((OF_ALL.get(host, host), int(port)), patience)) as connection:

@@ -37,6 +37,7 @@ def add_installed_commands(app: typer.Typer, installed: Iterable[EntryPoint] | N
 
 
 def _add(app: typer.Typer, point: EntryPoint) -> None:
+    # In a function and not in the loop of the caller: the command below must keep its own `point`.
     summary = point.dist.metadata["Summary"] if point.dist else ""
 
     @app.command(name=point.name, help=summary, context_settings=dict(ANYTHING))

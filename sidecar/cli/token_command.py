@@ -80,7 +80,7 @@ def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
         Exit codes: 0 done, 64 the options are not valid together, 78 the key or the settings cannot be read.
         """
         tools = tools_of()
-        signer = _signer(tools, file, make=False)
+        signer = _signer(tools, file, make=False)  # a new key would be unknown to every sidecar
         # Before the token is printed: a token that every sidecar refuses helps no operator.
         if config is not None:
             _refuse_beyond_limits(tools, config, signer.key_id, role, subject)

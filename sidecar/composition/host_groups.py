@@ -38,6 +38,7 @@ def agents_plans(server: ServerSettings, agents: ListenerPlan) -> Sequence[Liste
     # The socket without a group is restricted, too: a grant of a group is refused there.
     plans = [replace(agents, entrance=replace(agents.entrance, peers=SocketOfGroup("", groups)))]
     for name, group in server.host_groups.items():
+        # The path of the socket tells the group, and the kernel which users can reach the path.
         entrance = replace(agents.entrance, peers=SocketOfGroup(name, groups))
         plans.append(replace(agents, socket=group.agents_socket, entrance=entrance, group=group_id(name, group)))
     return plans

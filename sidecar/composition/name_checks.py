@@ -34,6 +34,7 @@ class NamesInSettings:
         Raises:
             SettingsProblem: lists all these names, and all target addresses without a scheme.
         """
+        # The sidecar then starts, but is not ready. `changed` checks a later state.
         if catalogue is None:
             return
         present = names_of(catalogue)

@@ -100,8 +100,7 @@ async def running_sidecar(
         healths: list[Health] = []  # filled while the listeners open; readiness may change before
 
         async def set_health(serving: bool) -> None:
-            # The list is read at each change: listeners that open later begin with NOT_SERVING.
-            for health in healths:
+            for health in healths:  # read at each change; listeners that open later begin with NOT_SERVING
                 await health.set_serving(serving)
 
         parts = _parts(settings, redactor or Redactor(), replaced or Overrides(), set_health)
@@ -114,8 +113,7 @@ async def running_sidecar(
         ending = await opened.enter_async_context(AsyncExitStack())
         # Before any object is built that could log it: the redactor must know the secret first.
         boot_secret = _boot_secret(parts)
-        # gRPC takes interceptors only when a server is created.
-        interceptors = parts.telemetry.interceptors(opened)
+        interceptors = parts.telemetry.interceptors(opened)  # gRPC takes them only when a server is created
         operations, plans, loops = await joined_operations(parts, record, boot_secret, opened)
         context = _handler_context(parts)
         for plan in plans:
@@ -125,8 +123,7 @@ async def running_sidecar(
         metrics = RecentMetrics(parts.metrics, parts.replaced.clock.monotonic, parts.replaced.metrics_age)
         ops = OpsHttp(pages(metrics, parts.readiness, parts.redactor), parts.defects.of_page)
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address, place))
-        # After the listeners: loading the exporters takes long, and calls are served meanwhile.
-        loops += await parts.telemetry.begin(ending)
+        loops += await parts.telemetry.begin(ending)  # after the listeners: the exporters load slowly
         # Loops begin only here: building may fail half-way, and a loop would use unfinished objects.
         _supervise(parts, [*loops, *((_name_of(run), run) for run in operations.loops)])
         sidecar = _sidecar_of(parts, operations, boot_secret, ops_address, set_health, plans)

@@ -38,6 +38,7 @@ class StopSignals:
 
     def received(self) -> None:
         """Handle one signal."""
+        # A third signal changes nothing: outcomes are still recorded, within their time limits.
         (self.hurry if self.stop.is_set() else self.stop).set()
 
     @contextmanager

@@ -97,8 +97,7 @@ def secure_plans(
                 plan,
                 socket=SecureAddress(
                     address=addresses[name],
-                    # Called when the listener binds; the credentials read the watched files again at each handshake.
-                    credentials=lambda: server_credentials(watched),
+                    credentials=lambda: server_credentials(watched),  # reads the watched files again at each handshake
                     connection_age=configured.connection_age,
                     bound=partial(bound.__setitem__, name),
                 ),

@@ -163,6 +163,7 @@ def flag_snapshot_of(
     # A backend that no route uses must not shorten `fresh_until`.
     used = {name: contacts[name] for name in routes.backends if name in contacts}
     fresh = {name: contact for name, contact in used.items() if now < contact.confirmed_at + max_staleness}
+    # The same sum as above: with a difference there, rounding could let a stale contact count as fresh.
     ends = [contact.confirmed_at + max_staleness for contact in fresh.values()]
     return FlagSnapshot(
         routes=routes,

@@ -23,9 +23,9 @@ OTLP_ATTRIBUTES: Final = {
 
 CALLS: Final = "sidecar.child.calls_total"
 """Calls and delegations with an outcome, including calls that did not run: whether users are served, and by which
-definition. `reason` is empty for a success. [`arm`](costs.md) is `active` if the active definition served the user,
-`target` if the previous one did, and `control` for users in the control arm of an experiment. Counter; sub_agent_id,
-definition_id, arm, outcome, reason."""
+definition. `reason` is empty for a success. [`arm`](glossary.md#rollout) is `active` if the active definition served
+the user, `target` if the previous one did, and `control` for users in the control arm of an experiment. Counter;
+sub_agent_id, definition_id, arm, outcome, reason."""
 
 EFFECTS: Final = "sidecar.gateway.effects_total"
 """Tool calls with an effect. `result` is `done`, `refused`, `not_sent`, `repeated` (another attempt got the result of

@@ -240,7 +240,7 @@ KILL_SWITCHES_FIRED: Final = "subagent.lifecycle.kill_switch_fired_total"
 """Recorded kills, by a flag or an operator. **Alert on any**. Counter; subagent_id. Source: PF1-OBS-3."""
 
 ROLLBACK_SECONDS: Final = "subagent.lifecycle.rollback_duration_seconds"
-"""Time from the request of a rollback to the first bind with it. Histogram; subagent_id. Source: PF1-OBS-4."""
+"""Time from the request of a rollback to the first bind after it. Histogram; subagent_id. Source: PF1-OBS-4."""
 
 CLEANUP_PENDING: Final = "subagent.lifecycle.decommission_cleanup_pending_total"
 """Decommissions whose cleanup is not complete. Gauge. Source: PF1-OBS-5."""

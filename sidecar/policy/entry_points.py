@@ -78,6 +78,7 @@ def select_offers(offers: Sequence[PluginOffer], selection: PluginSelection) -> 
     Raises:
         PluginProblem: a name matches no offer, or offers of several distributions.
     """
+    # By label, so that an entry point is loaded once, although its distribution is enabled, too.
     chosen = {offer.label: offer for wanted in selection.enabled for offer in _named(offers, wanted)}
     return tuple(offer for offer in offers if offer.label in chosen)
 

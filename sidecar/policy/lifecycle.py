@@ -143,6 +143,7 @@ class Approval(msgspec.Struct, frozen=True):
         The holder of such a key can write a token for each subject that the key allows. Two approvals of one key may
         therefore come from one person.
         """
+        # An issuer authenticates each person itself, so two subjects of its tokens are two people.
         return LOCAL_KEY.match(self.key) is not None
 
 

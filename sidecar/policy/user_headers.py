@@ -19,7 +19,9 @@ def headers_on_behalf(call: EnricherCall) -> dict[str, str]:
     """Return the headers, or gRPC metadata, of this call alone."""
     traced = {name: call.trace_headers.get(name, "") for name in TRACE_HEADERS}
     return {
+        # Encoded, because a principal may contain any character, and a header may not.
         ON_BEHALF_OF: quote(call.principal, safe=""),
         **({} if call.idempotency_key is None else {IDEMPOTENCY_KEY: call.idempotency_key}),
+        # The client chose these values: a line break in one would begin another header.
         **{name: value for name, value in traced.items() if HEADER_VALUE.match(value)},
     }

@@ -91,6 +91,7 @@ class Health:
         last: Status | None = None
         while True:
             answer = self._answer(request.service)
+            # A change and its opposite may both happen during one write; watchers are told only what differs.
             if answer != last:
                 await call.write(answer)
                 last = answer
@@ -101,5 +102,7 @@ class Health:
 
     def _answer(self, service: str) -> Status:
         if service not in self._services:
+            # Only for Watch: the protocol demands this answer, because the service may appear later. Check has raised
+            # before.
             return Status(status=Status.SERVICE_UNKNOWN)
         return Status(status=Status.SERVING if self._serving else Status.NOT_SERVING)

@@ -163,6 +163,7 @@ class OperatorAuthoriser:
         verifier: TokenVerifier = self._tokens
         if self._issuer_tokens is not None and not token.startswith(f"{VERSION}."):
             verifier = self._issuer_tokens
+        # Both kinds of token give the same four values; an issuer's token has the URL of the issuer as its key.
         claims = verifier.open(token, self._clock.now())
         return Caller(claims.sub, claims.role, claims.jti, claims.key)
 

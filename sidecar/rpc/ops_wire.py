@@ -40,14 +40,17 @@ class HttpConnection:
                     accept = b", ".join(value for name, value in event.headers if name == b"accept")
                     self._wants_body = event.method != b"HEAD"
                     return HttpRequest(event.method, event.target, accept)
+                # The client has closed the connection before its request was complete.
                 if event is not h11.NEED_DATA:
                     return None
+                # At the end of the stream this is empty, which h11 takes as the end of the connection.
                 self._connection.receive_data(await reader.read(READ_BYTES))
         except h11.RemoteProtocolError as problem:
             raise NotHttp from problem
 
     def answer(self, status: int, content_type: str, body: bytes) -> bytes:
         """Return the bytes of a complete response; for HEAD only those of its head."""
+        # One request for each connection, so that an idle client keeps no place.
         headers = [("content-type", content_type), ("content-length", str(len(body))), ("connection", "close")]
         sent = [h11.Data(data=body)] if self._wants_body else []
         events = (h11.Response(status_code=status, headers=headers), *sent, h11.EndOfMessage())

@@ -36,6 +36,7 @@ class Reflection:
         ]
 
     async def _info(self, requests: AsyncIterator[Message], call: Call) -> None:
+        # The servicer of v1alpha serves v1, too: the messages of both have the same bytes.
         answers: Any = self._servicer.ServerReflectionInfo(cast("Any", requests), cast("Any", call.context))
         async for answer in answers:
             await call.write(answer)

@@ -58,6 +58,7 @@ class RecordRefusedCalls:
             return
         try:
             header: pb.StepHeader = request.FromString(raw).header
+        # Bytes that are no request name no definition, so no audit can have them.
         except DecodeError:
             return
         # The request was not checked, so each text is checked here before it enters the audit. A dry run changes
@@ -71,7 +72,9 @@ class RecordRefusedCalls:
                 asked=StepRequest(
                     definition_id=DefinitionId(header.definition_id),
                     slot=Slot(header.slot),
+                    # An invalid id is left out, and the refusal is still recorded.
                     request_id=header.request_id if RUN_SIDE.match(header.request_id) else "",
+                    # On one line and cut: a checked reason has the same form.
                     reason=" ".join(header.reason[:LONGEST_REASON].split()),
                     actor_key=caller.key,
                     actor_role=caller.role or "",

@@ -74,6 +74,7 @@ class ToolGatewayServicer:
         tool_id = fields.required("tool_id", message.tool_id, 256, "the id of one of the contract's tools")
         fields.check()
         result = await self._call(self._grant(call), tool_id, message.arguments_json, call.time_left)
+        # The cause is not told to the sub-agent: e.g. that the data belonged to another user.
         if result.payload_json is None:
             return pb.CallToolResponse(data_unavailable=pb.DataUnavailable())
         return pb.CallToolResponse(payload_json=result.payload_json, partial=result.partial)
@@ -89,6 +90,7 @@ class ToolGatewayServicer:
         tool_name = fields.required("tool_name", message.tool_name, 256, "a tool of the turn, such as ask_rewards")
         fields.check()
         outcome = await self._delegate(self._grant(call), tool_name, message.arguments_json, call.time_left)
+        # What a failed sub-agent had sent before it failed is not an answer, so it is not passed on.
         answer = outcome.answer if outcome.answered else Answer()
         return pb.DelegateResponse(
             outcome=OUTCOME[outcome.outcome],

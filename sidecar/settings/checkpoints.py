@@ -36,6 +36,7 @@ class CheckpointSettings(Section):
 
 
 def _long_enough(days: int) -> None:
+    # A check and not `ge`, so that the message gives the reason.
     if days < LEAST_AUDIT_DAYS:
         raise ValueError(f"must be at least {LEAST_AUDIT_DAYS}: every delegated action must be auditable for this time")
 

@@ -57,7 +57,9 @@ class RetrySettings(Section):
         timedelta(milliseconds=100), gt=NOTHING, description="Maximum wait before the second attempt."
     )
     max_backoff: Duration = setting(2 * SECOND, gt=NOTHING, description="Maximum wait before any attempt.")
+    # A share of all calls: if every call fails, retries add a tenth to the load, whatever the definitions allow.
     budget_ratio: float = setting(0.1, ge=0, le=1, description="Maximum retries as a share of the calls in the window.")
+    # With few calls in a window, the share alone would allow no retry.
     budget_min: int = setting(3, ge=0, description="Number of retries that are always allowed in a window.")
     window: Duration = setting(10 * SECOND, gt=NOTHING, description="Length of the window of the retry budget.")
 
@@ -156,6 +158,7 @@ class DispatchSettings(Section):
         description="A turn without running work and without a request for this time is closed earlier.",
     )
     record_timeout: Duration = setting(2 * SECOND, gt=NOTHING, description="Maximum wait for the store.")
+    # Short: a slow database must not delay the model. A bind without these facts is still complete.
     episode_lookup_timeout: Duration = setting(
         timedelta(milliseconds=20),
         gt=NOTHING,

@@ -52,6 +52,7 @@ class JwksSettings(Section):
             # Logs show the URL, and so a password in it.
             if not parts.hostname or parts.username is not None:
                 raise ValueError("jwks_url needs a host and must not contain a user")
+        # Then every token would be refused for a while in each interval, although the issuer is reachable.
         if self.max_key_age <= self.refresh:
             raise ValueError("max_key_age must be longer than refresh; otherwise the keys expire between two fetches")
 
@@ -102,6 +103,7 @@ class OperatorKeySettings(Section):
     )
 
     def _check(self) -> None:
+        # A pattern of another form would match no subject, so the key would be useless without a message.
         wrong = next((each for each in self.subjects if not PATTERN.fullmatch(each)), None)
         if wrong is not None:
             raise ValueError(f"{wrong[:60]!r} is neither a subject, nor `*@` and a domain, nor `*`")

@@ -117,6 +117,7 @@ def _tables(section: type[Section], path: str, defaults: Section | None, *, abse
 
 def _section_of(kind: Any) -> type[Section] | None:
     """Return the section that a setting is, or may be (`OperatorSettings | None`)."""
+    # `dict` is excluded, because its sections have names, and so tables of their own.
     return next((each for each in (kind, *get_args(kind)) if _is_section(each) and get_origin(kind) is not dict), None)
 
 

@@ -53,4 +53,5 @@ class RolloutSettings(Section):
                 "and ramped. Take the setting away, and read `Updating an installation without rollouts` in "
                 "docs/lifecycle.md before you start"
             )
+        # `true` is what every release does now, so it may stay in a file.
         return {name: value for name, value in configured.items() if name != "enabled"}

@@ -166,8 +166,10 @@ class ClientTlsSettings(Section):
         )
 
     def _check(self) -> None:
+        # Refused and not ignored: an operator who names these expects an encrypted connection.
         if self.ca_file is None and (self.client_certificate_file or self.client_key_file or self.server_name):
             raise ValueError("ca_file is required for TLS: without it, no certificate would be sent or compared")
+        # A certificate without its key cannot be sent.
         if (self.client_certificate_file is None) != (self.client_key_file is None):
             raise ValueError("give both client_certificate_file and client_key_file")
 

@@ -156,7 +156,7 @@ class SummaryOutdated(Conflict):
 
 
 class RecordConflict(Conflict):
-    """The record says otherwise: another sidecar has taken over this turn. Resume the dispatch."""
+    """The record contradicts the request: usually another sidecar has taken over this turn. Resume the dispatch."""
 
     reason = "RECORD_CONFLICT"
 
@@ -198,13 +198,13 @@ class AdmissionRefused(Overloaded):
 
 
 class VerticalBusy(AdmissionRefused):
-    """As many dispatches as one vertical may have call its sub-agents already; other verticals are served."""
+    """The vertical has as many running dispatches as one vertical may have; other verticals are served."""
 
     reason = "VERTICAL_BUSY"
 
 
 class PrincipalBusy(AdmissionRefused):
-    """As many dispatches as one user may have are running for this user already."""
+    """The user has as many running dispatches as one user may have."""
 
     reason = "PRINCIPAL_BUSY"
 

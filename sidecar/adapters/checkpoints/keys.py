@@ -130,7 +130,8 @@ def read_signer(key_file: Path) -> Ed25519Signer:
 def _keep_public(file: Path, pem: bytes) -> None:
     try:
         content = file.read_bytes() if file.exists() else b""
-        # Added and not replaced, because checkpoints that a former key signed must stay verifiable.
+        # Added and not replaced, because checkpoints that a former key signed must stay verifiable. The file itself is
+        # exchanged as a whole, so that no verifier reads a part of it.
         if content and pem.strip() not in content:
             _written(file, content.rstrip() + b"\n" + pem, 0o644).replace(file)
         elif not content:
@@ -154,6 +155,7 @@ def read_public_keys_in(file: Path) -> Sequence[Ed25519PublicKey]:
     except OSError as error:
         how = f"; {CREATE}, and name FILE.pub here" if isinstance(error, FileNotFoundError) else ""
         raise KeyFileProblem(f"{file} cannot be read: {error.strerror}{how}") from None
+    # A file in a rarer form has no block of the usual form. It is then tried as a whole.
     keys = [_public_key(block) for block in PUBLIC_KEYS.findall(content) or [content]]
     found = [key for key in keys if key is not None]
     if len(found) < len(keys):

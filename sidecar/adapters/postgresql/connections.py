@@ -123,7 +123,7 @@ class Connections:
         self._dsn = dsn
         self._free = asyncio.Semaphore(most)  # counts uses and not connections: each use has one or opens one
         self._idle: list[Connection] = []
-        self._used: dict[int, Connection] = {}
+        self._used: dict[int, Connection] = {}  # by `id`; `close` ends these, too
         self._closed = False
         self._wait = FIRST_WAIT
         self._not_before = 0.0  # time of the event loop before which no connection is tried
@@ -184,7 +184,7 @@ class Connections:
         except BaseException:
             self._free.release()
             raise
-        self._used[id(connection)] = connection
+        self._used[id(connection)] = connection  # no await since the connection is there, so `close` misses none
         return connection
 
     def _an_idle_one(self) -> Connection | None:

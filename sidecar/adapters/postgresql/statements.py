@@ -91,7 +91,7 @@ async def run(fetch: Callable[..., Any], steps: Steps[Result]) -> Result:
         fetch: executes one statement with its values, and returns the rows.
         steps: yields the statements with their values, and receives the rows of each.
     """
-    rows: Any = None
+    rows: Any = None  # a generator accepts only None before its first `yield`
     while True:
         try:
             sql, *values = steps.send(rows)

@@ -104,7 +104,7 @@ class JournalContents(Struct):
         if append.index is not None and append.index.called:
             self.last_called[append.index.episode_id] = append.turn_id
             self.last_called.move_to_end(append.index.episode_id)
-        if append.head.ended:
+        if append.head.ended:  # a fact may follow the end, e.g. a score; the turn then keeps its place
             self.ended[append.turn_id] = None
         self.weight += turn.weight - before
         while len(self.turns) > self.kept or (self.weight > self.most_bytes and len(self.turns) > 1):

@@ -129,6 +129,7 @@ class MemoryJournal:
             if turn.day == day
             for number, fact in zip(turn.numbers, turn.facts, strict=True)
         ]
+        # In the order of the journal, in which the running roots were computed.
         for _, fact in sorted(found, key=lambda each: each[0]):
             yield fact
 
@@ -189,7 +190,8 @@ class MemoryJournal:
         for each in erasure.facts:
             facts = turns[each.turn_id].facts
             facts[each.version - 1] = erased(facts[each.version - 1], erasure.marker.marker_id)
-        # The estimated sizes of the turns stay too large, which only means that they are dropped earlier.
+        # The estimated sizes of the turns stay too large, which only means that they are dropped earlier. The frames
+        # contain the same texts as the facts.
         for turn_id in erasure.turns:
             turns[turn_id].frames.clear()
         self.contents.erasures.append(erasure.marker)

@@ -37,6 +37,7 @@ def _arguments(appends: Sequence[TurnAppend]) -> tuple[Any, ...]:
         raise ValueError("a turn is given twice: its head can be compared and set only once")
     facts: list[tuple[Any, ...]] = []
     frames: list[tuple[Any, ...]] = []
+    # Facts and frames name their turn by its index in the arrays of turns, and arrays of PostgreSQL begin at 1.
     for turn, each in enumerate(appends, 1):
         for version, fact in enumerate(each.facts, each.before + 1):
             texts = (fact.texts, fact.salt, fact.texts_digest)

@@ -23,6 +23,11 @@ select head.instance_id, coalesce(mark.number, 0) as mark, head.number as newest
     and not exists (select from lists_settled settled where settled.instance_id = head.instance_id)
   order by head.instance_id
 """
+"""For each instance with facts after its mark: the mark, the newest number, and the days with such facts.
+
+An instance with a mark above its newest number is returned, too, because it reveals a restored database. Settled
+instances, i.e. dead ones that were read completely, are left out: each start of a sidecar adds one.
+"""
 NEXT: Final = f"""
 select fact.* from unnest($2::text[], $3::bigint[], $4::bigint[]) sequence (instance_id, mark, newest)
   cross join lateral (
@@ -31,6 +36,7 @@ select fact.* from unnest($2::text[], $3::bigint[], $4::bigint[]) sequence (inst
       order by number limit $5
   ) fact order by fact.instance_id, fact.number limit $5
 """  # noqa: S608 - names only
+"""The next facts, instance after instance. The inner limit lets each scan of a partition end early."""
 FIRST_MISSING: Final = """
 select min(next.at) from unnest($2::text[], $3::bigint[]) sequence (instance_id, reached)
   cross join lateral (
@@ -38,6 +44,7 @@ select min(next.at) from unnest($2::text[], $3::bigint[]) sequence (instance_id,
       where day = any ($1) and facts.instance_id = sequence.instance_id and number > reached order by number limit 1
   ) next
 """
+"""The time of the oldest fact that a page does not contain."""
 ERASED: Final = "select distinct turn_id from facts where texts is null order by turn_id"
 
 

@@ -32,6 +32,7 @@ returning coalesce((select lease_until < clock_timestamp() from before), false),
 """
 """Renews the lease, or registers a new instance. Returns whether the lease had expired before, and the present day."""
 AHEAD: Final = "select journal_partition($1::date + days) from generate_series(0, 1) days"
+"""Creates the partitions of a day and of the next one."""
 FORGET_INSTANCES: Final = "select journal_forget_instances()"
 RELEASE: Final = "update instances set lease_until = clock_timestamp() where instance_id = $1 returning true"
 RELEASE_SECONDS: Final = 1.0

@@ -24,6 +24,7 @@ MARKS: Final = """
 select instance_id, number, link from lists_watermarks mark where number > 0
   and not exists (select from lists_settled settled where settled.instance_id = mark.instance_id)
 """
+"""Watermarks without those of settled instances, which have no further facts to read."""
 TAKEN: Final = "select generation, alterations from lists_taken"
 LEASE: Final = "select lists_lease($1, $2)"
 LEASED_FOR: Final = timedelta(seconds=30)

@@ -89,6 +89,7 @@ class PostgresReads:
         # the turn in between, the result is empty.
         rows = [] if day is None else await self._asking.rows(FACTS, day, [turn_id])
         living = {InstanceId(row["instance_id"]) for row in rows if row["living"]}
+        # The columns of the turn's head are the same in each row.
         versions, index = tuple(row["version"] for row in rows), _index(rows[0]) if rows else None
         return TurnFacts(tuple(map(fact_from, rows)), frozenset(living | {self._instance}), versions, day, index)
 

@@ -27,7 +27,7 @@ class Appending:
     """Appends facts, and caches the end of the journal, i.e. its newest numbers and running roots.
 
     The cache is valid because only one process writes to the file. After a transaction that failed, the caller must
-    call `forget`: the cache then contains numbers and roots that were not stored.
+    call `forget`: the cache then contains numbers and roots that were not stored. Only `forget` runs on the event loop.
 
     Args:
         instance: the appending sidecar.
@@ -112,6 +112,7 @@ class Appending:
             expires, ended, called = _index_row(each.index)
             rows.append((number, each.turn_id, each.day.isoformat(), each.index.episode_id, expires, ended, called))
         insert(connection, NEW_TURN, rows)
+        # Only after the insert, which raises if one of the turns exists already.
         for number, each in enumerate(new, self._turn_number + 1):
             self._turns[each.turn_id] = number
         self._turn_number += len(new)

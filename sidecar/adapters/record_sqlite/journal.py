@@ -47,7 +47,7 @@ class SqliteJournal(SqliteArchiveReads):
     def __init__(self, engine: SqliteEngine, instance: InstanceId) -> None:
         self._engine = engine
         self._instance = instance
-        self._end = Appending(instance)
+        self._appending = Appending(instance)
         self._episodes = KnownKeys(EPISODES, "")
         self._before = 0
         """Number of the newest turn at the start of this instance. Later turns have no work of earlier instances."""
@@ -70,7 +70,7 @@ class SqliteJournal(SqliteArchiveReads):
         record = cls(engine, instance)
         try:
             await record.begin()
-        except BaseException:
+        except BaseException:  # also a cancellation: the lock of the file must not outlive it
             await engine.close()
             raise
         return record
@@ -102,16 +102,16 @@ class SqliteJournal(SqliteArchiveReads):
         try:
             return await self._engine.write(lambda connection: self._append(connection, appends))
         except BaseException:  # also if the commit failed, which `_append` does not see
-            self._end.forget()
+            self._appending.forget()
             raise
 
     def _append(self, connection: apsw.Connection, appends: Sequence[TurnAppend]) -> Sequence[bool]:
         try:
-            return self._end.append(connection, appends)
+            return self._appending.append(connection, appends)
         except BaseException:
             # Also here, in the writer's thread. If the caller was cancelled, `append` has called `forget` too early:
             # this append may have begun after it and filled the cache again.
-            self._end.forget()
+            self._appending.forget()
             raise
 
     async def renew_lease(self) -> None:
@@ -193,7 +193,7 @@ class SqliteJournal(SqliteArchiveReads):
         try:
             return await self._engine.write(lambda connection: archive.remove(connection, markers))
         finally:
-            self._end.forget()  # the cache may contain numbers and roots of removed turns and days
+            self._appending.forget()  # the cache may contain numbers and roots of removed turns and days
 
     async def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
         """Iterate over the turns whose texts contain `text`."""

@@ -43,7 +43,7 @@ class OfflineSqliteRecord(SqliteArchiveReads):
         if not path.is_file():
             raise DatabaseProblem(f"{path} does not exist, or is not a file")
         try:
-            connection = _connected(path)
+            connection = _open(path)
         except apsw.Error as error:
             raise DatabaseProblem(f"{path} cannot be read as a SQLite database: {error}") from None
         try:
@@ -81,8 +81,8 @@ class OfflineSqliteRecord(SqliteArchiveReads):
             raise StoreUnavailable(f"{self._path}: {what} contains a row that no sidecar writes: {error}") from None
 
 
-def _connected(path: Path) -> apsw.Connection:
-    connection = _reading(path, "mode=ro")
+def _open(path: Path) -> apsw.Connection:
+    connection = _open_read_only(path, "mode=ro")
     try:
         connection.pragma("application_id")  # SQLite opens a file at the first statement
     except (apsw.CantOpenError, apsw.ReadOnlyError):
@@ -92,7 +92,7 @@ def _connected(path: Path) -> apsw.Connection:
             raise
         # The folder is read-only, and SQLite cannot create the log's index there. As no process can change the file
         # either, it is safe to read it without a log.
-        connection = _reading(path, "immutable=1")
+        connection = _open_read_only(path, "immutable=1")
     try:
         _check(connection, path)
     except BaseException:
@@ -101,7 +101,7 @@ def _connected(path: Path) -> apsw.Connection:
     return connection
 
 
-def _reading(path: Path, how: str) -> apsw.Connection:
+def _open_read_only(path: Path, how: str) -> apsw.Connection:
     # SQLite itself refuses writes, so that not even a defect of this code can change the evidence.
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(f"file:{quote(str(path.absolute()))}?{how}", flags=flags)

@@ -47,6 +47,10 @@ SELECT episode_id, principal, count(*), max(began_at), min(printf('%020d', began
   WHERE episode_id = ? AND principal = ? AND shown = 1 AND turn_id NOT IN (SELECT value FROM json_each(?))
   GROUP BY slots
 """
+"""The turns of one episode, summed up by their slots, without turns whose newer rows the caller has.
+
+The slots of the episode are the union of these few rows.
+"""
 VERSIONS: Final = "SELECT turn_id, version FROM turns WHERE turn_id IN (SELECT value FROM json_each(?))"
 # Compares `began_at`, too, because it is the second column of the primary key: the row is found without a scan.
 HAS_LABEL: Final = (
@@ -114,7 +118,7 @@ def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
             episodes[line.row.episode_id, line.row.principal] = None
     insert(connection, TURN, turns)
     insert(connection, LABEL, labels)
-    _find_last_use(connection, episodes)
+    _find_last_use(connection, episodes)  # last, because it reads the rows of turns
 
 
 def _only_adds(kept: Row, row: TurnRow | None) -> bool:
@@ -139,6 +143,7 @@ def _remove_turn(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Ep
     connection.execute("DELETE FROM turns WHERE turn_id = ?", (turn_id,))
     _, shown, *values = kept
     if shown:
+        # From the stored row and not from the new one, which may no longer have some of these labels.
         row = row_from(tuple(values), time_of)
         places = [(label, microseconds(row.began_at), turn_id) for label in labels_of(row)]
         for place in places:
@@ -210,6 +215,7 @@ def episodes(
     place = (LATEST, "", "") if before is None else (microseconds(before[0]), before[1], before[2])
     # Also the episodes of turns that are not projected yet, even if their stored last use is old.
     wanted = dict.fromkeys((use.episode_id, use.principal) for use in uses)
+    # One episode more for each newer row, because the row may bring its episode forward, and another one back in.
     wanted |= dict.fromkeys(rows_of(connection, NEWEST_EPISODES, (*place, limit + len(newer))))
     # Their stored rows are outdated, and `uses` has the newer ones already.
     left_out = msgspec.json.encode(list(newer)).decode()

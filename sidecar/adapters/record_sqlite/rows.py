@@ -48,6 +48,7 @@ def day_of(text: str) -> date:
 
 def fact_from(turn_id: TurnId, row: Row) -> Stored:
     """Return the fact that a row of `FACT_COLUMNS` holds."""
+    # The other columns are in the order of the fields of `Stored`.
     instance, at, *rest = row
     return Stored(turn_id, InstanceId(instance), time_of(at), *rest)
 

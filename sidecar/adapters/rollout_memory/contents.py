@@ -55,6 +55,8 @@ class RolloutsInMemory(msgspec.Struct):
 
     def write(self, change: RolloutWrite) -> None:
         """Store one change as a whole. Raises `RevisionConflict` and `RequestIdReused`."""
+        # The same order as in `rollout_tables.writing.write`: a repeated request gets its answer even though its
+        # expected revision is outdated by now.
         check_whole(change)
         answer = change.answer
         if answer is not None and existing_write(self.answers.get(answer.request_id), answer):

@@ -105,11 +105,13 @@ class PostgresRollouts(TabledRollouts):
 
     async def _transaction(self, work: Callable[[], Steps[Result]]) -> Result:
         async def transaction(connection: Connection) -> Result:
+            # A new generator for each attempt: `write` repeats the transaction after a deadlock.
             return await run(connection.fetch, work())
 
         return await self._asking.write(transaction)
 
     def _changed(self) -> None:
+        # Readers in this process are told by the same connection as those in other processes.
         self._changes.announce()
 
     def _purge(self, marker: AuditMarker) -> Steps[None]:

@@ -84,9 +84,11 @@ class SqliteRollouts(TabledRollouts):
         return await self._engine.read(lambda connection: run(connection, steps))
 
     async def _transaction(self, work: Callable[[], Steps[Result]]) -> Result:
+        # `work` is called in the writer's thread, each time with a new generator: a used one cannot run again.
         return await self._engine.write(lambda connection: run(connection, work()))
 
     def _changed(self) -> None:
+        # On the event loop, after the commit. The listeners only set events, so the loop over them cannot be disturbed.
         for tell in self._listeners:
             tell()
 

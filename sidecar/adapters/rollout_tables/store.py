@@ -124,7 +124,8 @@ class TabledRollouts(AuditReads):
 
     async def set_flag(self, name: str, on: bool, expected_revision: int, by: str, at: datetime) -> StoredFlag:
         """Set or create a flag. Raises `RevisionConflict`."""
-        # If the answer to a commit is lost, the stored flag shows whether it succeeded: it contains time and operator.
+        # If the answer to a commit is lost, the stored flag shows whether it succeeded: it contains time and operator,
+        # by which it differs from another operator's flag of the same revision.
         flag = StoredFlag(name, on, expected_revision + 1, at, by)
         await confirmed_by(partial(self._is_flag, flag), partial(self._written, partial(writing.set_flag, flag)))
         return flag

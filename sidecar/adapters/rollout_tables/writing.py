@@ -62,6 +62,7 @@ def write(change: RolloutWrite, write_id: str) -> Steps[None]:
     if (yield (WRITTEN, write_id)):
         return
     answer = change.answer
+    # Before the comparison of revisions: the first write of this request has increased the revision.
     if answer is not None and existing_write((yield from reading.answer(answer.request_id)), answer):
         return
     # LOCK was taken before, so no other writer can change the revision between this comparison and the commit.
@@ -152,7 +153,7 @@ def _audited(
     A transition that is stored already is skipped: each definition enters a state only once.
     """
     for body in bodies:
-        number = head.number + 1
+        number = head.number + 1  # a skipped transition takes none, so the numbers have no gap
         if isinstance(body, TransitionEvent):
             key = transition_key(body.event_id)
             if (yield (IS_TRANSITION, *key)):

@@ -149,7 +149,7 @@ class SqliteEngine:
         Raises:
             DatabaseProblem: the target exists already, or cannot be written.
         """
-        from sidecar.adapters.sqlite.backup import back_up  # noqa: PLC0415  what no start needs
+        from sidecar.adapters.sqlite.backup import back_up  # noqa: PLC0415  no start needs it
 
         worker = Worker(f"{self._path.name} backup")
         try:

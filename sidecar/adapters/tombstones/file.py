@@ -174,6 +174,8 @@ async def opened_tombstones(path: Path, report: Callable[[str, str], None]) -> A
             locked it.
     """
     try:
+        # In a thread, because it reads and syncs the file. Binds begin only afterwards: without the kills of the last
+        # process, they could serve killed definitions.
         handle, read = await asyncio.to_thread(_open, path)
     except OSError as error:
         raise TombstonesUnusable(f"{path} cannot be used: {error.strerror}") from None

@@ -69,6 +69,7 @@ class TombstonesInMemory:
     def needed(self) -> tuple[Sequence[LocalStop], Sequence[StopKey]]:
         """Return what a compacted file must contain: the stops that still count, and the keys of the recorded ones."""
         # A recorded ramp-down no longer counts here: the rollout store then has the ramp of 0 %.
+        # A pending kill is in both dictionaries, and must not be written twice.
         stops = (*self._kills.values(), *(each for key, each in self._pending.items() if key not in self._kills))
         return sorted(stops, key=lambda each: each.at), tuple(key for key in self._kills if key not in self._pending)
 

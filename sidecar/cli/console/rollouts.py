@@ -52,6 +52,7 @@ async def known_rollouts(visit: Visit) -> KnownRollouts:
 
 async def cleanups(visit: Visit, definitions: Iterable[Any]) -> Mapping[str, list[tuple[str, str]]]:
     """Return the progress of each decommission by the digest of its definition, as lines with a style each."""
+    # Decommissions are rare, so most pages are spared the request below.
     leaving = {each.digest for each in definitions if each.HasField("decommission")}
     if not leaving:
         return {}

@@ -45,6 +45,7 @@ KILLABLE: Final = frozenset({PROMOTED, reading_pb2.LIFECYCLE_STATE_TEST})
 
 def _value(each: Any, flag: int) -> int:
     """Return the value of a flag (`KILL_FLAG` or `COHORT_FLAG`) as the sidecar read it last."""
+    # A definition may have no flags.
     return int(each.flags[flag].value) if len(each.flags) > flag else reading_pb2.FLAG_VALUE_UNSPECIFIED
 
 
@@ -82,6 +83,7 @@ class Step:
     may: Callable[[Any, Any], bool]
 
 
+# In the order of the buttons on the page.
 STEPS: Final[Mapping[str, Step]] = {
     "promote": Step("Promote", lambda _, each: each.state in EARLY),
     "ramp": Step("Ramp", lambda _, each: each.state == PROMOTED),

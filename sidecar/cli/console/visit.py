@@ -42,6 +42,7 @@ class Console:
         self._templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
         self._templates.filters.update(FILTERS)
 
+    # Declared for `slots=True`; `__post_init__` sets it.
     _templates: Environment = field(init=False)
 
     @property

@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -65,9 +66,12 @@ def make_app(console: Console) -> Starlette:
 
 
 async def form_fields(request: Request) -> dict[str, str]:
-    """Return the fields of a posted form."""
+    """Return the fields of a posted form. Raises `HTTPException` (400): it has too many."""
     text = (await request.body()).decode("utf-8", "replace")
-    return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    except ValueError:
+        raise HTTPException(400, f"a form has at most {MOST_FIELDS} fields") from None
 
 
 class _SignIn:
@@ -92,10 +96,12 @@ class _SignIn:
     async def _enter(self, request: Request) -> Response:
         fields = await form_fields(request)
         expected = request.cookies.get(f"{self._console.cookie}-form", "")
+        # As bytes: `compare_digest` raises an error for text that is not ASCII.
         if not expected or not secrets.compare_digest(expected.encode(), fields.get("form_token", "").encode()):
             return await self._form(request, "The form had expired. Sign in again.", 403)
         # A token that was copied from a terminal may contain line breaks.
         token = "".join(fields.get("token", "").split())
+        # The token is sent as gRPC metadata, which must be ASCII.
         if not token.isascii() or not token:
             return await self._form(request, "Paste a role token.", 400)
         try:

@@ -55,6 +55,7 @@ class Child:
             # One stream, so that the lines of both keep their order.
             stderr=subprocess.STDOUT,
             encoding="utf-8",
+            # A script may print any bytes.
             errors="replace",
             # Otherwise Ctrl-C in the terminal would reach the process directly, and it would end without the session's
             # order.

@@ -43,6 +43,7 @@ def add_dev(
 
         Exit codes: 0 stopped by a signal, 64 not a folder of `sidecar init`, 78 wrong settings.
         """
+        # Checked before anything is written into the folder.
         missing = [name for name in (SETTINGS, consumer) if name and not (folder / name).is_file()]
         if missing:
             typer.echo(

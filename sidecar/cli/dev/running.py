@@ -153,6 +153,7 @@ class DevSession:
         # A sidecar that ended because of a wrong definition starts again once a definition changes.
         if Path(SETTINGS) in changed or (self._ended(SIDECAR) and changed - scripts):
             concerned.add(SIDECAR)
+        # Without folders, which change with each file in them.
         what = ", ".join(sorted(str(path) for path in changed if path.is_file() or path not in now)) or "files"
         restarting = f"; restarting: {', '.join(sorted(concerned))}" if concerned else ""
         self._say("dev", f"changed: {what}{restarting}")

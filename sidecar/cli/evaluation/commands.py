@@ -117,6 +117,8 @@ def _ramp_watchdog(
     from sidecar.cli.evaluation import ramp_watchdog  # noqa: PLC0415  only this command needs gRPC
     from sidecar.core.evaluation.ramp_verdict import Rules  # noqa: PLC0415  the same holds
 
+    # `int`, because the options come as a dictionary of floats.
     judged_by = Rules(rules["alpha"], int(rules["users"]), rules["tell"])
     options = ramp_watchdog.WatchOptions(slot, dry_run=dry_run, rules=judged_by, **pace)
+    # `at` and not `at()`: the watchdog calls it in each round, because the token file is renewed.
     raise typer.Exit(ramp_watchdog.watch_ramps(at, options))

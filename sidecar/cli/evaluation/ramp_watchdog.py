@@ -156,7 +156,6 @@ def _judged(client: OperatorClient, ramp: evidence_pb2.RampEvidence, options: Wa
 def verdict_on(ramp: evidence_pb2.RampEvidence, rules: Rules) -> RampVerdict:
     """Return the verdict on a ramp. If evidence is missing, a breach still counts, but no next step is proposed."""
     blocks = [_block(each) for each in ramp.blocks]
-    # Judged before the gaps are looked at: a breach must not wait for evidence that is missing.
     verdict = judge(blocks, ramp.ramp_basis_points, ramp.curve_basis_points, rules)
     why = tuple(_gaps(ramp))
     # Missing facts can hide harm but not invent it. A breach in part of the evidence therefore counts.
@@ -182,6 +181,7 @@ def ramp_down(ramp: evidence_pb2.RampEvidence, verdict: RampVerdict) -> lifecycl
     same request, e.g. if the answer was lost, and so takes no second step.
     """
     step = f"{ramp.active_digest} {ramp.ramp_basis_points} {ramp.since.ToJsonString()}"
+    # 24 hexadecimal digits are 96 bits, so that no two steps get the same id.
     breach = f"ramp-watchdog-{sha256(step.encode()).hexdigest()[:24]}"
     reason = f"the watchdog at {percent(ramp.ramp_basis_points)}: {'; '.join(verdict.why)}"
     header = lifecycle_pb2.StepHeader(
@@ -232,6 +232,7 @@ def as_object(judged: RampReport) -> Mapping[str, Any]:
         "next_ramp_basis_points": verdict.next_ramp,
         "why": list(verdict.why),
         "users": {"active": verdict.users[0], "target": verdict.users[1]},
+        # JSON has no infinity.
         "detectable_increase": None if isinf(verdict.detectable) else verdict.detectable,
         "sample_ratio_e_value": verdict.ratio_e,
         "measures": [

@@ -84,6 +84,7 @@ class WatchdogMetrics:
         yield from _family(LAST_ROUND, "When all ramps were last judged, in seconds since 1970.", last_rounds)
         results = [({"result": name}, count) for name, count in self.rounds.items()]
         yield from _family(ROUNDS, "Rounds of the watchdog.", results)
+        # A series for each possible verdict, so that the former one falls to 0 when the verdict changes.
         current = [
             ({"slot": slot, "verdict": each}, float(each is verdict))
             for slot, verdict in verdicts.items()
@@ -105,4 +106,5 @@ def _family(name: str, help_text: str, series: Series) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
+    # The backslash first, because the other replacements add backslashes.
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -66,6 +66,7 @@ def add_sub_agent(name: str, folder: Path, orchestrator: str, load: Load) -> Add
         for path, template in NEW_FILES.items()
     }
     # Before anything is written, so that the usual refusal needs no undo.
+    # `is_symlink` also finds a link whose target does not exist.
     taken = [path for path in new if (folder / path).exists() or (folder / path).is_symlink()]
     if taken:
         raise ScaffoldError(f"{folder / taken[0]} exists already; choose another name, or move it away")
@@ -103,6 +104,7 @@ def _with_slot(text: str, name: str) -> str:
     wanted = f"unix:.run/{name}.sock"
     if name in from_toml(text).get("targets", {}).get("slots", {}):
         raise ScaffoldError(f"{SETTINGS} has a target for {name!r} already; choose another name, or remove that line")
+    # A function as replacement, because a backslash in a text would be an escape.
     changed, found = SLOTS.subn(lambda header: f'{header.group()}\n{name} = "{wanted}"', text, count=1)
     if not found:
         changed = f'{text.rstrip()}\n\n[targets.slots]\n{name} = "{wanted}"\n'
@@ -124,10 +126,12 @@ def _with_agent(text: str, words: dict[str, str], orchestrator: str) -> tuple[st
     agents = file.items("agents")
     if any(text_of(agent, "id") == words["name"] for agent in agents):
         raise ScaffoldError(f"agent_config.yaml has an agent {words['name']!r} already; choose another name")
+    # The orchestrator's model: the configuration surely knows it.
     model = text_of(_caller(agents, orchestrator), "model")
     file.append_item("agents", filled("init_templates/new/agent_entry.yaml.txt", {**words, "model": model}))
     # Once more: the insertion has moved the positions of all nodes behind it.
     caller = _caller(file.items("agents"), orchestrator)
+    # Before the new name is appended to the same list.
     others = [str(each.value) for each in getattr(value_of(caller, "sub_agents"), "value", ())]
     file.append_name(caller, "sub_agents", words["name"])
     return file.text, others

@@ -52,6 +52,7 @@ def write_repository(name: str, folder: Path) -> Path:
     """
     words = {"name": checked_name(name), "module": name.replace("-", "_")}
     contents = {path.format(**words): filled(f"init_templates/{file}.txt", words) for path, file in FILES.items()}
+    # The folder for sockets must exist before the first start, and git keeps no empty folder.
     return write_project(name, folder, contents | {".run/.gitkeep": ""})
 
 

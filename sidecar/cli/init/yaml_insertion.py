@@ -49,6 +49,7 @@ class InsertedYaml:
             return
         # A list on one line, `[a, b]`: the name goes before the bracket.
         inside = self.text[names.start_mark.index + 1 : names.end_mark.index - 1].rstrip()
+        # Neither an empty list nor one with a comma at its end needs another comma.
         comma = ", " if inside.strip() and not inside.endswith(",") else ""
         self._put(names.start_mark.index + 1 + len(inside), names.end_mark.index - 1, f"{comma}{name}")
 
@@ -76,6 +77,7 @@ class InsertedYaml:
         end = len(self.text[: collection.end_mark.index].rstrip())
         added = indent(lines.rstrip("\n"), " " * collection.start_mark.column)
         self._put(end, end, f"\n{added}")
+        # The list was the end of a file without a last newline.
         if not self.text.endswith("\n"):
             self.text += "\n"
 

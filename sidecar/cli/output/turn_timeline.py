@@ -122,6 +122,7 @@ def as_tree(children: Sequence[record_pb2.RecordedChild]) -> Iterator[tuple[int,
     while waiting:
         depth, child = waiting.pop()
         yield depth, child
+        # `pop`: every child is yielded only once, whatever parents the record names.
         waiting += [(min(depth + 1, DEEPEST), each) for each in reversed(below.pop(child.child_id, []))]
     for left_over in below.values():  # parents of each other: no sidecar records this, but it must not be hidden
         yield from ((0, child) for child in left_over)
@@ -243,6 +244,7 @@ def _bar(child: record_pb2.RecordedChild, axis: Axis, marks: GlyphSet) -> TextLi
     # Its work is over when its result waits for the parent, or has failed; it is closed when the parent has decided.
     worked = [utc(event.occurred_at) for event in child.events if event.name in {WAITING_FOR_MERGE, FAILED}]
     closed = [utc(event.occurred_at) for event in child.events if event.name == CLOSED]
+    # A child that began at the end of the axis still needs a cell.
     begin = min(axis.cell(utc(child.opened_at)), axis.cells - 1)
     end = max(axis.cell((worked or closed or [axis.end])[0]), begin + 1)
     over = max(axis.cell((closed or [axis.end])[0]), end)

@@ -63,7 +63,7 @@ def examined(label: str, settings: Mapping[str, Any], seconds: float) -> Examina
             command,
             stdin=subprocess.PIPE,
             stdout=output,
-            # Warnings of libraries are no finding. The traceback of an error is in the report.
+            # Warnings of libraries are no finding; an error of the plugin is in the report.
             stderr=subprocess.DEVNULL,
             pass_fds=(report.fileno(),),
             # A process group of its own, so that `_kill` reaches every process that the plugin starts.

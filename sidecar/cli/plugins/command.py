@@ -58,6 +58,8 @@ def add_plugins(app: typer.Typer, settings_of: SettingsOf, tools: PluginTools) -
         try:
             sections = tools.sections(settings) if settings else {}
             rows = plugin_rows(tools.built_ins(), _selection(settings), tools.policy(settings), sections)
+        # `plugins.enabled` names a plugin that is not installed, so the settings are wrong. A broken plugin is only a
+        # row.
         except PluginProblem as problem:
             typer.echo(str(problem), err=True)
             raise typer.Exit(EX_CONFIG) from None

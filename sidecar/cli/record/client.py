@@ -23,7 +23,7 @@ PATIENCE: Final = timedelta(seconds=10)
 MOST_FAILURES: Final = 5
 """The most failures in a row before a watch ends."""
 FIRST_PAUSE: Final = 0.25
-"""Seconds before a broken watch is resumed; doubled after each failure in a row."""
+"""Seconds before a broken watch is resumed, doubled once for each failure in a row."""
 PAGE: Final = 200
 """The most rows that one request asks for."""
 HOW_TO_FIND: Final = (

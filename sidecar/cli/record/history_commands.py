@@ -155,6 +155,7 @@ async def _export(opening: AbstractAsyncContextManager["BoundedMemory"], key: "E
         except MemoryUnavailable as away:
             typer.echo(away.message, err=True)
             return ExitCode.UNAVAILABLE
+    # First, because it replaces turns that are older than those that follow.
     if contents.summary is not None:
         out.write(msgspec.json.encode({"summary": contents.summary}).decode() + "\n")
     out.writelines(msgspec.json.encode({"turn": turn}).decode() + "\n" for turn in contents.turns)

@@ -72,6 +72,7 @@ def _read(file: Path) -> bytes:
 
 def _export(file: Path, raw: bytes, document: ReplayDocument, out: TextIO) -> int:
     try:
+        # The bytes as they came: fields that this version does not know must not be lost.
         file.write_bytes(raw)
     except OSError as problem:
         raise CannotReplay(f"{file} cannot be written: {problem.strerror}") from None

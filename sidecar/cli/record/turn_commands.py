@@ -69,7 +69,7 @@ def add_record_commands(app: typer.Typer, settings_of: SettingsOf) -> None:
     """
     placed = with_place(settings_of)
     # In two groups, because a function may have only few parameters.
-    turns = given_by(_of_what, "what")(given_by(_of_whom_and_when, "whom")(_turns))
+    turns = given_by(_call_filters, "calls")(given_by(_user_and_time_filters, "user_and_times")(_turns))
     app.command(name="turns", epilog=EXIT_CODES)(placed(turns))
     app.command(name="turn", epilog=EXIT_CODES)(placed(_turn))
     episodes = PlainTyper(help="List and print conversations.", epilog=EXIT_CODES)
@@ -110,6 +110,7 @@ def given_by(made: Callable[..., object], into: str) -> Callable[[Callable[..., 
         # By keyword only: otherwise a parameter without a default could not follow one with a default.
         combined = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *options.values())]
         run.__signature__ = Signature(combined)  # type: ignore[attr-defined]  # typer asks `inspect`, which honours it
+        # Typer reads the types from here, and the order and the defaults from the signature.
         run.__annotations__ = {each.name: each.annotation for each in combined}
         # Typer prints it as the help of the command.
         run.__doc__ = command.__doc__
@@ -118,7 +119,7 @@ def given_by(made: Callable[..., object], into: str) -> Callable[[Callable[..., 
     return decorate
 
 
-def _of_what(
+def _call_filters(
     episode: Annotated[str, typer.Option(help="Only of this conversation.")] = "",
     slot: Annotated[str, typer.Option(help="Only turns that called this sub-agent.")] = "",
     state: Annotated[State | None, typer.Option(help="Only turns in this state.")] = None,
@@ -132,7 +133,7 @@ def _of_what(
     return {"episode": episode, "slot": slot, "definition": definition, "reason": reason.upper()} | states
 
 
-def _of_whom_and_when(
+def _user_and_time_filters(
     user: Annotated[str, typer.Option(help="Only turns of this user.")] = "",
     since: Annotated[str, typer.Option(help="Only turns that began then or later: 10m, 2h ago, or ISO 8601.")] = "",
     until: Annotated[str, typer.Option(help="Only turns that began before this time; as --since.")] = "",
@@ -140,10 +141,13 @@ def _of_whom_and_when(
     return {"user": user, "since": since, "until": until}
 
 
-def _turns(at: Open, what: dict[str, str], whom: dict[str, str], limit: Limit = 20, as_json: AsJson = False) -> None:
+def _turns(
+    at: Open, calls: dict[str, str], user_and_times: dict[str, str], limit: Limit = 20, as_json: AsJson = False
+) -> None:
     """List the recorded turns, newest first. `sidecar turn <id>` shows one."""
     views = _views()
-    raise typer.Exit(views.show_turns(at(), views.TurnsOptions(**what, **whom, limit=limit, as_json=as_json)))
+    options = views.TurnsOptions(**calls, **user_and_times, limit=limit, as_json=as_json)
+    raise typer.Exit(views.show_turns(at(), options))
 
 
 def _turn(

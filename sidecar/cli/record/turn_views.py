@@ -77,6 +77,7 @@ class EpisodeOptions:
 
 def show_turns(commands: TurnCommands, options: TurnsOptions) -> int:
     """List turns; return the exit code."""
+    # A protobuf message accepts the name of an enum value in place of its number.
     state = f"TURN_STATE_{options.state.upper() or 'UNSPECIFIED'}"
     request = pb.ListTurnsRequest(
         episode_id=options.episode,

@@ -54,7 +54,7 @@ class PatchOptions:
 
 @dataclass(frozen=True, slots=True)
 class KnownDefinitions:
-    """A decommission, and the other definitions of its slot that are rolled back.
+    """A decommission, and the ids in its slot whose definitions are all rolled back.
 
     Attributes:
         over: whether the decommission has ended and no other definition uses its id, so that nothing of the id may

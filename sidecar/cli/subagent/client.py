@@ -20,7 +20,7 @@ ROLE_TOKEN_KEY: Final = "x-subagents-role-token"  # noqa: S105  the name of the 
 SERVICES: Final = {
     "subagents.lifecycle.v1": "LifecycleService",
     "subagents.admin.v1": "AdminService",
-    "subagents.history.v1": "HistoryService",  # scores, and the turns that the console shows
+    "subagents.history.v1": "HistoryService",  # for scores
 }
 """The services by the package of their requests."""
 READING: Final = 10.0
@@ -30,7 +30,7 @@ STEPPING: Final = 120.0
 STOPPING: Final = 10.0
 """Seconds for a kill, a ramp-down or a rollback, which need no gate."""
 NEAR: Final = re.compile(r"unix:|(dns:///)?(localhost|127\.[0-9.]+|\[::1\]):[0-9]+\Z")
-"""Addresses that a token may be sent to. The connection is not encrypted, so only local ones are permitted."""
+"""Addresses to which a token may be sent without encryption: only those on this host."""
 NO_PROXY: Final = (("grpc.enable_http_proxy", 0),)
 """Otherwise gRPC sends even requests for loopback addresses, with the token, to a proxy that the environment names."""
 HOW_TO_FIND: Final = (
@@ -210,6 +210,7 @@ def problem_of(error: Any, target: str, name: str) -> CannotOperate:
 
     code: grpc.StatusCode = error.code()
     info = error_info(error)
+    # With a reason, a sidecar has sent the status itself, e.g. because its store is unavailable.
     if code is grpc.StatusCode.UNAVAILABLE and not info.reason:
         # Uncertain, because gRPC also reports a connection that broke after the request was sent as UNAVAILABLE.
         message = f"no sidecar answers at {target}: {HOW_TO_FIND}"

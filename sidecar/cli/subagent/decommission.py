@@ -97,6 +97,7 @@ def step(
 def completing(name: str, number: int, code: CodeStatus, confirmed: str) -> list[Verb]:
     """Return the step that records a step of the cleanup. `confirmed`: what was checked, for steps 3 and 5."""
     # The sidecar verifies the other steps itself, so they need no confirmation.
+    # Shortened here, because the sidecar would refuse a longer text after the inspection is done.
     fields: dict[str, Any] = {"step": number, "confirmed": confirmed[:LONGEST_WORD] if number in VOUCHED else ""}
     if number == pb.CLEANUP_STEP_MODULES:
         fields["code"] = CODE[code]
@@ -130,6 +131,7 @@ def show_one(commands: OperatorCommands, name: str) -> int:
     def work(client: OperatorClient) -> OperatorExit:
         known = find_decommission(client, name)
         if commands.as_json:
+            # `rolled_back` is no field of the message, but a patch that is written with `--record` needs it.
             commands.write_json(message_to_json(known.status) | {"rolled_back": list(known.rolled_back)})
         else:
             commands.screen.show(status_lines(known.status))

@@ -85,6 +85,8 @@ def add_decommission(group: typer.Typer, placed: Placed, asked: Placed, checkout
 
     # The parameters of these three functions are options; `given_by` adds them to the commands below.
     def place(checkout: CheckoutDir = None, modules: Modules = MODULES) -> Any:
+        # A function, because the classes come from a module that imports gRPC, and are needed only when the command
+        # runs.
         return lambda record=None: _cleanup().CheckoutLocation(checkouts(), checkout, modules, record)
 
     def done(confirm: Confirm = "", deprecate_modules: DeprecateModules = False) -> Completion:
@@ -149,6 +151,7 @@ def _patch(at: Open, look_at: MakePlace, wanted: MakePlace, name: Name, record: 
 
     Steps 1 and 2 come in one diff: checks before a merge reject the removal of an entry that is still referenced.
     """
+    # With --record no sidecar is contacted, so neither an address nor the settings are needed.
     opened = at(offline=record is not None)
     raise typer.Exit(_cleanup().patch(opened, wanted(name), look_at(record)))
 

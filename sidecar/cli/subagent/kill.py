@@ -136,6 +136,7 @@ def _as_object(
     answer = {"request_id": request_id, "exit_code": int(code), "targets": targets, "laggards": laggards}
     # As every other command that failed, so that a script need not know the list of targets.
     if all(reply.problem for reply in replies):
+        # There is one: if no sidecar was reached, the exit code is that of a problem.
         answer["problem"] = next(
             reply.problem.as_object for reply in replies if reply.problem and reply.problem.code is code
         )

@@ -144,12 +144,12 @@ class Stepping:
         """Take one step. Returns False if the step still needs a flag that an operator has to switch."""
         request_id = self._request_id + verb.suffix
         # A repetition under the same id must be equal in all arguments, or the sidecar refuses it.
-        again = "" if self._revision is None else f" --revision {self._revision}"
-        again += f" --digest {self._digest}" if self._digest else ""
+        repeated_options = "" if self._revision is None else f" --revision {self._revision}"
+        repeated_options += f" --digest {self._digest}" if self._digest else ""
         if not self._results:
-            repeat = f"if the answer is lost, repeat with: --request-id {self._request_id}{again}"
+            repeat = f"if the answer is lost, repeat with: --request-id {self._request_id}{repeated_options}"
             self._say(f"  request id {request_id}; {repeat}", "dim")
-        result = self._request(verb, request_id, again)
+        result = self._request(verb, request_id, repeated_options)
         # Counted from here: the request itself has its own time limit.
         until, tries = self._commands.passed() + self._options.patience.total_seconds(), 1
         while _waits_for_edits(result):
@@ -163,7 +163,7 @@ class Stepping:
                 return False
             tries += 1
             # A new id for each try: under the same one, the sidecar would repeat its stored answer, "needs the edit".
-            result = self._request(verb, f"{request_id}.{tries}", again)
+            result = self._request(verb, f"{request_id}.{tries}", repeated_options)
         self._results.append(result)
         # The next step expects the slot as this one left it.
         self._revision = None if verb.method in TAKEN_WITHOUT_READ else result.revision
@@ -171,7 +171,7 @@ class Stepping:
             self._say(*line)
         return True
 
-    def _request(self, verb: Verb, request_id: str, again: str) -> Any:
+    def _request(self, verb: Verb, request_id: str, repeated_options: str) -> Any:
         header = lifecycle_pb2.StepHeader(
             definition_id=self._options.name,
             slot=self._options.slot,
@@ -190,8 +190,8 @@ class Stepping:
             if not problem.uncertain:
                 raise
             repeat = (
-                f"the same command with --request-id {request_id.removesuffix(verb.suffix)}{again} takes the step "
-                "at most once and prints its result"
+                f"the same command with --request-id {request_id.removesuffix(verb.suffix)}{repeated_options} takes "
+                "the step at most once and prints its result"
             )
             # The suffix is removed because the operator gives the id of the command, to which each step appends its own
             # suffix.

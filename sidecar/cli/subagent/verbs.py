@@ -152,6 +152,7 @@ def configure(commands: OperatorCommands, options: StepOptions, mode: str, curve
 
 def ramp_down(commands: OperatorCommands, options: StepOptions, breach_id: str) -> int:
     """Set a ramp to 0 because of a breach. Returns the exit code."""
+    # `*`: the list has exactly one step.
     return take_without_read(commands, options, *ramping_down(breach_id))
 
 

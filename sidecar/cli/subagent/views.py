@@ -29,7 +29,7 @@ from subagents.lifecycle.v1 import reading_pb2 as pb
 MOST_FAILURES: Final = 5
 """Consecutive failures after which following the audit ends."""
 FIRST_PAUSE: Final = 0.25
-"""Seconds before following the audit again; doubled after each failure."""
+"""Seconds before the audit is followed again, doubled once for each failure in a row."""
 EVERY: Final = 2.0
 """Seconds between two screens of --watch."""
 AWAY: Final = "STORE_UNAVAILABLE"  # a reason of `google.rpc.ErrorInfo`

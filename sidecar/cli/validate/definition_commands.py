@@ -47,6 +47,7 @@ def add_definition_commands(
 
         settings = None if config is None else settings_of(config)
         options = ValidateOptions(as_json_text, costs, strict, settings)
+        # The limit is a setting of the sidecar; without settings, its default holds.
         most = SUB_AGENTS_AT_MOST if settings is None else settings.definitions.max_sub_agents
         raise typer.Exit(validate(folder, options, lambda root: load(root, most), sys.stdout))
 

@@ -58,6 +58,7 @@ def _schema(settings: Settings) -> Iterator[Finding]:
 def _room(path: Path) -> Iterator[Finding]:
     """Yield a finding about the free space for a SQLite file."""
     folder = path.parent
+    # As the start creates missing folders, the nearest existing one decides.
     while not folder.exists():
         folder = folder.parent
     if not os.access(folder, os.W_OK):

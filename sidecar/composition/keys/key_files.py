@@ -46,6 +46,7 @@ class KeyFiles(Generic[Keys]):
         except FilesProblem as problem:
             raise SettingsProblem([f"{setting}: {problem}"]) from None
         self.initial = self._watch.current()
+        # The keys that the caller gets as `initial` count as adopted.
         self._adopted = self._watch.number
 
     def handing_to(self, adopt: Callable[[Keys], None]) -> Callable[[], Coroutine[Any, Any, None]]:
@@ -73,6 +74,7 @@ class KeyFiles(Generic[Keys]):
         try:
             return self._read()
         except SettingsProblem as problem:
+            # The watch reports this error and keeps the earlier keys.
             raise FilesProblem("; ".join(problem.problems)) from None
 
     def _broken(self, anomaly: Callable[[str, str], None], problem: str) -> None:

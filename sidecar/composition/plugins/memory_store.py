@@ -28,6 +28,7 @@ def _create(settings: Mapping[str, Any]) -> EpisodeMemory:
         except ModuleNotFoundError:
             raise ValueError("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
         return PostgresMemory(settings["dsn"], keep_idle, _report)
+    # Only here: the schema cannot know whether composition fills in a place.
     if not settings.get("path"):
         raise ValueError("needs `path` or `dsn`, because the record is neither in SQLite nor in PostgreSQL")
     return SqliteMemory(Path(settings["path"]), keep_idle, _report)

@@ -93,8 +93,7 @@ async def opened_rollout(around: RolloutDependencies) -> AsyncIterator[OpenRollo
             of an audit sink is not installed.
         PluginProblem: an audit sink cannot be created.
     """
-    # Before anything is opened: with other buckets, users would change definitions at once.
-    if moved := moved_buckets():
+    if moved := moved_buckets():  # before anything is opened: such a start would move users to other definitions
         raise SettingsProblem(list(moved))
     recorder = MeasuringRolloutRecorder(around.metrics, around.ports.recorder.anomaly)
     making = PluginThreads(around.policy.host, recorder.anomaly)
@@ -134,8 +133,7 @@ async def opened_rollout(around: RolloutDependencies) -> AsyncIterator[OpenRollo
             )
             yield await _joined(around, ports, recorder, sinks)
     finally:
-        # Created before the files are opened, so closed after them, also if opening fails.
-        await gates.close()
+        await gates.close()  # created before the files are opened, so closed after them
 
 
 async def _joined(

@@ -44,6 +44,7 @@ class IncidentWatch:
 
 
 def _abandoned(turns: Turns) -> Sequence[str]:
+    # Before the limit is reached: at it, the oldest turns are ended, and their users notice.
     if turns.idle < MANY_IDLE * turns.most_idle:
         return ()
     said = f"{turns.idle} turns are open in which nothing runs; at {turns.most_idle} the oldest are ended"

@@ -60,6 +60,7 @@ def _by_rollout(
     rollout: SlotRollout, catalogue: Catalogue, flags: Flags, killed: frozenset[Digest], asker: BindSubject
 ) -> SlotCandidates:
     slot = rollout.slot
+    # From the configuration, and not from the rollout: an entry is deprecated from the load of the file on.
     deprecated = frozenset(
         card.digest
         for definition_id in catalogue.slots.get(slot, ())

@@ -137,7 +137,7 @@ def sign_token(claims: SurfaceClaims, keys: SigningKeys) -> str:
 
 
 def verify_token(token: str, keys: SigningKeys) -> SurfaceClaims:
-    """Return the claims of a token. Does not check its expiry.
+    """Return the claims of a token. The caller checks the expiry, which is another reason for a refusal.
 
     Raises:
         SurfaceTokenInvalid: not signed with one of `keys`, altered, or not a surface token.

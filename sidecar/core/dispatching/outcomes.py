@@ -67,6 +67,7 @@ class Usage(msgspec.Struct, frozen=True):
         # A part without tokens costs nothing, whether its price is known or not.
         costs = [each.cost for each in (self, other) if each.input_tokens or each.output_tokens]
         known = [cost for cost in costs if cost is not None]
+        # Two parts without tokens: no price was looked up, so the cost stays unknown.
         return sum(known) if known and len(known) == len(costs) else None
 
     @property

@@ -149,6 +149,7 @@ def _check(surface: Surface, call: ToolCall, place: int, step_idx: int) -> Plann
         step_idx=step_idx,
         # Cut and not refused: the sub-agent also gets the whole arguments.
         request=(request if isinstance(request, str) else passed)[:REQUEST_LIMIT],
+        # Unchanged arguments stay the same object: `make_child` recognises by this that it need not parse them again.
         arguments_json=passed,
         # `type` and not `isinstance`: a boolean is an `int` in Python, and a model may well send one.
         declared_intents=max(0, declared) if type(declared) is int else 0,

@@ -52,6 +52,7 @@ class ReceiptRefused(msgspec.Struct, frozen=True):
 
 def question_of(asked: Asked, claims: ReceiptClaims, keys: SigningKeys) -> Question:
     """Return the question with its receipt."""
+    # All that `refusal_of` compares is in the receipt, so most receipts are refused without a read of the record.
     receipt = keys.sign(PURPOSE, msgspec.json.encode(claims))
     return Question(asked.kind, asked.text, asked.about_json, asked.answerer, claims.expires_at, receipt)
 

@@ -83,7 +83,7 @@ class ResultCollector:
         self.usage: Usage | None = None
 
     def refuse_flood(self) -> None:
-        """Raise `InvalidResult`, because there were more than `most_events`."""
+        """Raise `InvalidResult`. The caller counts the events, because progress reports do not come here."""
         raise InvalidResult(CallFailure.RESULT_TOO_LARGE, f"more than {self._limits.events} events")
 
     def add_narration(self, text: str) -> None:

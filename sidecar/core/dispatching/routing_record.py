@@ -61,7 +61,7 @@ class RoutingRecord(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store has it."""
+        """The id of the record, unique among all records."""
         return f"{self.turn_id}/routing"
 
     def arm_of(self, slot: Slot | None) -> str:

@@ -135,6 +135,7 @@ def _agreement(known: PayloadSchema, other: PayloadSchema) -> PayloadSchema | Re
     if known.text != other.text:
         message = f"Tools {known.declared_by!r} and {other.declared_by!r} declare different payload_schema for {where}."
         return RegistryProblem(other.declared_by, message)
+    # Minor versions may differ: only the major part decides about a response.
     if major_of(known.version) != major_of(other.version):
         message = f"Tools {known.declared_by!r} and {other.declared_by!r} expect different major versions of {where}."
         return RegistryProblem(other.declared_by, message)

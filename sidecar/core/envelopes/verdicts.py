@@ -141,6 +141,7 @@ class Released:
         cache_meta_json: for traces, never for a decision (PC2-D-28, PC2-D-29); `{}` without cache metadata.
     """
 
+    # Hidden in the `repr`, so that no log line or traceback can show a payload.
     payload_json: str = field(repr=False)
     status: EnvelopeStatus
     cache_meta_json: str = field(repr=False)

@@ -64,6 +64,7 @@ class Outputs(msgspec.Struct, frozen=True, kw_only=True):
 
 _encoded: Final = msgspec.json.Encoder().encode  # kept: making an encoder costs more than a small encoding
 DEFAULT_OUTPUTS: Final = Outputs(report_format="markdown", report_path_pattern=".orchestrix/step-<idx>-result.md")
+"""The same for every contract. `report_paths` replaces `<idx>`."""
 
 
 class Budgets(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,6 +181,7 @@ class ContractTemplate(msgspec.Struct, frozen=True):
                 goal_summary=text.prior_context[:GOAL_SUMMARY_LIMIT],
             ),
             step=WorkflowStep(title=step.title, description=request, success_criteria=step.success_criteria),
+            # Shared with all contracts of the tool: structs are frozen, so no call can change them.
             permissions=common.permissions,
             execution=common.execution,
             outputs=common.outputs,

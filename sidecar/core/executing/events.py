@@ -61,9 +61,9 @@ class ChildEvent(msgspec.Struct, frozen=True):
     """One event of one child.
 
     Attributes:
-        event_id: unique; appending it twice changes nothing.
+        event_id: child id and sequence; the same for every reader, because events are derived from facts.
         sequence: from 1, without gaps, per child.
-        actor: who caused it: `sidecar`, `parent` or `sub-agent`.
+        actor: the cause: `sidecar`, `parent`, `operator` or `sub-agent`.
         summary: one line for a condensed timeline.
         details_json: all other data, as an object.
         previous_link: link of the previous event; for the first event: the digest of the child's row.
@@ -84,12 +84,12 @@ class ChildEvent(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store has it."""
+        """The id of the record, unique among all records."""
         return self.event_id
 
     def relinked(self, previous_link: str) -> str:
         """Return the link that this event must have if it follows `previous_link`."""
-        # The order is part of the hash: another order would invalidate every recorded link.
+        # In the order in which `core/journal/child_events` derives the links.
         contents = (self.child_id, self.sequence, self.name, self.time, self.actor, self.summary, self.details_json)
         return event_link(previous_link, contents)
 

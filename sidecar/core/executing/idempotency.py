@@ -87,7 +87,7 @@ def _own(child: StoredChild) -> RecordedEffects:
     for event in child.events:
         if event.name == EFFECT_SENT:
             sent += 1
-            # Without a key, no result can be matched with the effect, and it counts as unknown.
+            # Erased values have no key: no result can be matched with the effect, and it counts as unknown.
             waiting.add(str(event.details().get("key", event.event_id)))
         elif event.name == EFFECT_SETTLED:
             # By key and not by number: results may be recorded in another order than the effects were sent.

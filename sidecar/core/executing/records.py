@@ -1,6 +1,6 @@
-"""The records that a store keeps, one type per kind of row. A stored record is never changed.
+"""The records of a turn, one type per kind. A record never changes once readers can see it.
 
-Readers derive them from the facts of a turn; see `core/journal`.
+Readers derive them from the facts of the turn (`core/journal/turn_projection.py`); the journal has only the facts.
 """
 
 from datetime import datetime
@@ -48,7 +48,7 @@ class DispatchOpened(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps the record."""
+        """The id of the record, unique among all records."""
         return f"{self.turn_id}/{self.dispatch_id}"
 
 
@@ -66,7 +66,7 @@ class DispatchTaken(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps the record."""
+        """The id of the record, unique among all records."""
         return f"{self.turn_id}/{self.dispatch_id}/owner/{self.epoch}"
 
 
@@ -90,7 +90,7 @@ class ChildOpened(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps the record."""
+        """The id of the record, unique among all records."""
         return self.child_id
 
     @property
@@ -111,7 +111,7 @@ class AttemptRecorded(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps the record."""
+        """The id of the record, unique among all records."""
         return f"{self.attempt_id}/frames"
 
 
@@ -131,7 +131,7 @@ class CallSettled(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps the record."""
+        """The id of the record, unique among all records."""
         # With the revision: both can be on record, see above.
         return f"{self.turn_id}/{self.dispatch_id}/{self.outcome.call_id}/{self.revision}"
 
@@ -156,7 +156,7 @@ class TurnEnded(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps the record."""
+        """The id of the record, unique among all records."""
         return f"{self.turn_id}/end"
 
 
@@ -170,7 +170,7 @@ class QuestionAnswered(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps the record."""
+        """The id of the record, unique among all records."""
         return f"{self.child_id}/answered"
 
 
@@ -191,7 +191,7 @@ class ScoreRecorded(msgspec.Struct, frozen=True):
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps the record."""
+        """The id of the record, unique among all records."""
         return f"{self.turn_id}/score/{self.score_id}"
 
 

@@ -40,6 +40,7 @@ def report_path(turn_id: str, pattern: str, step_idx: int) -> tuple[str, ...]:
         problem = _problem_of(part)
         if problem:
             raise ValueError(f"report_path_pattern: a part {problem}")
+    # Only the pattern is checked: the folder is made so that it is harmless for any turn id.
     return (turn_folder(turn_id), *parts)
 
 

@@ -3,7 +3,7 @@
 The writer of a process applies it to new facts (`operations/record/kept_turn.py`); readers and verification apply it to
 stored facts. Databases compare versions only.
 
-`docs/journal.md` explains what each rule prevents.
+`docs/journal.md` has a table of the rules.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping

@@ -93,6 +93,7 @@ def complete_step(rollout: SlotRollout, digest: Digest, taking: StepCompletion, 
     """
     facts, record = _begun(rollout, digest)
     before = record.taken(taking.step)
+    # Step 3 with another status of the code is no repetition.
     if before is not None and before.code is taking.code:
         return Change(rollout)
     _refuse_step(facts, record, taking)

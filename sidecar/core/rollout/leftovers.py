@@ -40,6 +40,7 @@ def blockers(scope: DecommissionScope, step: CleanupStep) -> tuple[str, ...]:
     # From here on the entry must be gone, and not only deprecated: its blocks would still be needed to load it.
     if step.number >= CleanupStep.BLOCKS.number:
         checks = [_entry_there, references, _blocks]
+    # Only the last step applies the decision about the tools.
     if step is CleanupStep.EVALS_AND_TOOLS:
         checks.append(_tools_to_remove)
     return tuple(said for check in checks for said in check(scope))

@@ -56,5 +56,6 @@ def membership_of(divides: Iterable[RampBoundary], key: str) -> Sides:
 def _ramps(rollout: SlotRollout, flags: FlagReader) -> tuple[int, ...]:
     asked = (rollout.active, rollout.target)
     found = [rollout.definitions[digest] for digest in asked if digest is not None and digest in rollout.definitions]
+    # Flags that are retired decide nothing, so their shares divide no users.
     shares = [flag_share(facts, flags) for facts in found if facts.gated]
     return tuple(each for each in (*(facts.ramp for facts in found), *shares) if 0 < each < WHOLE)

@@ -264,6 +264,7 @@ def _first_active(rollout: SlotRollout, facts: DefinitionFacts, at: datetime) ->
         facts,
         activated_at=at,
         flags=FlagPair.ON if facts.flag else facts.flags,
+        # `FlagSwitching.confirmed` adds the backend, which only the caller knows.
         confirmed_on=facts.flag or "",
         confirmed_at=at if facts.flag else None,
         target=rollout.active,

@@ -59,6 +59,7 @@ class BoundedSink:
 
     async def close(self) -> None:
         """Close the sink within a time limit. Errors are ignored, because the process ends."""
+        # In a task of its own, so that a sink that ignores its cancellation does not hold up the end.
         task = asyncio.get_running_loop().create_task(self._closed())
         await asyncio.wait((task,), timeout=CLOSE_SECONDS)
         _abandon(task)

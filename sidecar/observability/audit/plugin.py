@@ -18,6 +18,7 @@ LOG_SINK: Final = AuditSinkSpec(
 
 
 def _sending(settings: Mapping[str, Any], redactor: Redactor) -> OtlpAuditSink:
+    # Not required by the schema: composition fills it in from `[telemetry]`.
     if "endpoint" not in settings:
         raise ValueError("needs `telemetry.otlp_endpoint`, or an `endpoint` of its own")
     return OtlpAuditSink(DeferredSender(settings["endpoint"], redactor))

@@ -47,6 +47,7 @@ def _numbers(metric: Number, reading: MetricsSnapshot) -> Any:
         NumberDataPoint(_attributes(metric.labels, key), reading.begun, reading.taken, value)
         for key, value in metric.series
     ]
+    # Cumulative, as Prometheus counts: a reading that is lost takes nothing from the next one.
     return Sum(points, AggregationTemporality.CUMULATIVE, is_monotonic=True) if metric.rises else Gauge(points)
 
 

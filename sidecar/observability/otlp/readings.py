@@ -77,5 +77,6 @@ def _read(metric: Counter | Histogram | Gauge) -> Number | Distribution:
         series = [(key, tuple(each.counts), each.total) for key, each in metric.series.items()]
         return Distribution(metric.name, metric.help, metric.labels, metric.bounds, series)
     if isinstance(metric, Counter):
+        # A list, for the same reason.
         return Number(metric.name, metric.help, metric.labels, True, list(metric.series.items()))
     return Number(metric.name, metric.help, metric.labels, metric.rises, list(metric.read().items()))

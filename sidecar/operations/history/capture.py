@@ -97,7 +97,8 @@ class HistoryCapture:
     async def again(self, history: TurnHistory) -> None:
         """Store a turn that may be stored already; returns when it is stored or dropped."""
         # The first pass over the record may find a turn of this process that ended before the pass and is still in the
-        # queue. A second entry would be counted as a second lost turn when the process stops.
+        # queue. A second entry would be counted as a second lost turn when the process stops. `most` does not apply:
+        # the catch-up waits for each turn before it puts the next one into the queue.
         await (self._entry_of(history.turn_id) or self._put(history)).wait()
 
     def note_unreadable(self, turn_id: TurnId, why: StoreUnavailable) -> None:
@@ -112,6 +113,7 @@ class HistoryCapture:
 
     async def idle(self) -> None:
         """Wait until the queue is empty."""
+        # Again after each worker: a turn that was captured meanwhile has started another one.
         while self._working is not None:
             await self._working.wait()
 
@@ -120,6 +122,7 @@ class HistoryCapture:
         current = [self._current] if self._current else []
         left, self._current = [*current, *self._queue], None
         self._queue.clear()
+        # Settled, although nothing is stored: otherwise readers of these episodes would wait until their time limit.
         for history, kept in left:
             consequence = "the next start finds it on record" if self._durable else "it was not kept before the stop"
             self._recorder.anomaly(DEFERRED if self._durable else LOST, f"{history.turn_id}: {consequence}")
@@ -133,7 +136,7 @@ class HistoryCapture:
     def _put(self, history: TurnHistory) -> FirstResult[None]:
         kept: FirstResult[None] = FirstResult()
         self._queue.append((history, kept))
-        self._last_of[history.episode] = kept
+        self._last_of[history.episode] = kept  # replaces the earlier one: turns of an episode are stored in order
         # One worker: it keeps the turns of an episode in order without locks.
         if self._working is None:
             self._working = FirstResult()
@@ -213,7 +216,7 @@ def history_on_record(turn: StoredTurn) -> TurnHistory | None:
     answered = []
     for child in sorted(turn.children, key=lambda child: child.opened.step_idx):
         outcome = outcomes.get(child.opened.child_id)
-        if outcome is not None:
+        if outcome is not None:  # a delegated child has no call of the orchestrator, and thus no outcome here
             asked = contract_from_json(child.opened.context_json).step.description
             answered.append((child.opened.slot, child.opened.call_id, asked, outcome))
     prompts = [request_from_json(each.opened.request_json, "").task_prompt for each in turn.dispatches]

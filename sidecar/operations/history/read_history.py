@@ -98,7 +98,7 @@ class ReadEpisode:
         shown = turns if whole else tuple(_without_payloads(turn) for turn in turns)
         most = min(request.max_turns or rules.episode_turns, rules.episode_turns)
         fitting = newest_that_fit(shown, most, rules.answer_bytes, _weight_of)
-        total = contents.kept if whole else size.turns
+        total = contents.kept if whole else size.turns  # `size` counts only the turns after the summary
         return EpisodeRead(contents.summary, fitting, max(0, total - len(fitting)), size, request.view)
 
 

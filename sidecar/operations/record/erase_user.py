@@ -180,8 +180,10 @@ class EraseUser:
 
     async def _erase_texts(self, found: "_UserTurns") -> AsyncGenerator[int, None]:
         """Erase the texts of turns, some at a time; yield the number of facts."""
+        # By day, because a marker is about the facts of one day.
         for day, of_day in groupby(sorted(found.ended), key=lambda each: each[0]):
             for turns in _pages([turn_id for _, turn_id in of_day]):
+                # Read again: the search keeps only ids, because the turns of a user may not fit into memory.
                 facts = {turn_id: (await self._archive.facts(turn_id)).facts for turn_id in turns}
                 marker_id, now = self._ids.new("erasure"), self._clock.now()
                 erasure = erasure_of(day, facts, marker_id, now, self._signer)

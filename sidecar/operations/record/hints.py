@@ -40,7 +40,7 @@ class RecordHints:
 
     def appended(self, drafts: Sequence[Draft]) -> None:
         """Wake the watchers of the turns of `drafts`."""
-        if not self._watchers:
+        if not self._watchers:  # the usual case, at each append
             return
         for draft in drafts:
             for waker in self._watchers.get(draft.turn_id, ()):

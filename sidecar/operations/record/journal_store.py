@@ -283,7 +283,7 @@ class JournalStore(ReadsOfJournal):
             facts = 0
             for append in appends:
                 facts += len(append.facts) if kept[append.turn_id] else 0
-            self._lists.appended(facts)
+            self._lists.appended(facts)  # wakes the projector
         for plan in plans:  # those whose version differs are decided again by `_decide_and_keep`
             turn = self._turns.get(plan.turn_id)
             if not kept.get(plan.turn_id, True):

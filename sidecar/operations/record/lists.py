@@ -81,6 +81,6 @@ class TurnListReader:
 
 def lists_in_memory(journal: Journal, recorder: Recorder) -> TurnListReader:
     """Return lists that project all changes whenever one is requested."""
-    from sidecar.operations.record.rows_in_memory import RowsInMemory  # noqa: PLC0415  a process brings lists of its own
+    from sidecar.operations.record.rows_in_memory import RowsInMemory  # noqa: PLC0415  most callers pass their own lists
 
     return TurnListReader(Projector(journal, RowsInMemory(), recorder), at_once=True)

@@ -48,7 +48,7 @@ class ExportReplay:
             UnknownTurn: the record has nothing about it.
             StoreUnavailable: the store did not answer.
         """
-        from sidecar.core.replaying.document import document_of, document_to_json  # noqa: PLC0415  asked for by people
+        from sidecar.core.replaying.document import document_of, document_to_json  # noqa: PLC0415  rare: not at the start
 
         turn = await self._reads.turn(turn_id)
         if turn is None:
@@ -108,7 +108,7 @@ class ReadRecord:
     async def list_turns(self, query: TurnQuery) -> TurnPage:
         """Return a page; `query.limit` 0 means the default. Raises `StoreUnavailable`."""
         limit = min(query.limit or self._rules.page, MOST_ROWS)
-        # One row more than is shown tells whether there is another page.
+        # One row more than is shown tells whether there is another page. A count would read the whole list.
         found = await self._reads.turns(msgspec.structs.replace(query, limit=limit + 1))
         shown, more = found.rows[:limit], len(found.rows) > limit
         return TurnPage(shown, (shown[-1].began_at, shown[-1].turn_id) if more else None, found.as_of)

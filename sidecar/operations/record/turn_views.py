@@ -81,6 +81,7 @@ def only(turn: StoredTurn, child_ids: Sequence[ChildId]) -> StoredTurn:
     """Return the turn with the named children and the outcomes of their calls; without names, the whole turn."""
     wanted = dict.fromkeys(child_ids)
     children = [child for child in turn.children if not wanted or child.opened.child_id in wanted]
+    # Outcomes are sorted, because a store returns them in no particular order.
     dispatches = [
         msgspec.structs.replace(
             dispatch,

@@ -215,7 +215,7 @@ class LogVerification:
         gone = ErasedTexts(day)
         for turn_id in under.turns():
             found = await self._record.facts(turn_id)
-            if found.facts or not await self._is_removed(day):
+            if found.facts or not await self._is_removed(day):  # otherwise retention has removed the turn meanwhile
                 gone.take(turn_id, found.facts)
                 for finding in self._of_turn(turn_id, found, under):
                     yield finding
@@ -245,7 +245,7 @@ class LogVerification:
             for turn_id in turns:
                 gone.take(turn_id, (await self._record.facts(turn_id)).facts)
             found = list(gone.findings(self._erasures_of(day)))
-        return [] if found and await self._is_removed(day) else found
+        return [] if found and await self._is_removed(day) else found  # removed meanwhile: no texts are left
 
     def _erasures_of(self, day: date) -> dict[str, TextsErased]:
         return {each.marker_id: each for each in self._erasures.values() if each.partition == day}

@@ -24,10 +24,12 @@ def server_hello(
     hello = response.hello
     hello.contract.CopyFrom(contract(rules))
     hello.lane_id, hello.instance_id = lane_id, instance_id
+    # The client keeps to these limits itself, so that no operation is refused for them.
     hello.max_operations, hello.max_message_bytes = rules.most_operations, rules.message_bytes
     hello.heartbeat_interval.FromTimedelta(rules.heartbeat_interval)
     hello.resume_grace.FromTimedelta(rules.resume_grace)
     hello.max_age.FromTimedelta(age)
+    # Repeated with every lane that names the same predecessor: the hello before may have been lost.
     if stall is not None:
         report = hello.previous_stall
         report.lane_id, report.dropped_bytes = stall.lane_id, stall.dropped_bytes

@@ -44,6 +44,7 @@ class SessionServicer:
 
     def drain(self) -> None:
         """Ask every client to open its next lane elsewhere: the sidecar is about to stop."""
+        # First: a lane that is opened from now on is refused, instead of being drained at once.
         self._draining = True
         # A copy: a lane that ends at once removes itself.
         for lane in list(self._lanes.values()):

@@ -17,6 +17,7 @@ def active_periods(message: pb.ListActivePeriodsRequest) -> ActivityQuery:
     slot = Slot(fields.definition_name("slot", message.slot)) if message.slot else Slot("")
     key = fields.one_line("principal", message.principal, LONGEST_PRINCIPAL)
     share = fields.count("share_basis_points", message.share_basis_points, WHOLE)
+    # Neither names no cohort; both could name two different ones.
     if bool(key) == bool(share):
         fields.refuse("cohort", "name a user in `principal`, or a share of all from 1 in `share_basis_points`")
     fields.check()

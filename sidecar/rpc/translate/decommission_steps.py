@@ -19,6 +19,7 @@ def take_step(message: pb.TakeDecommissionStepRequest) -> requests.TakeDecommiss
     code: CodeStatus | None = fields.member(
         "code", message.code, rollout_enums.CODE_STATUSES, enums.names_of(reading_pb2.CodeStatus)
     )
+    # Whether the code was deleted cannot be derived from the configuration, so the operator states it.
     if step is CleanupStep.MODULES and code is None:
         fields.refuse("code", "is missing; step 3 must state whether the modules are deleted or deprecated")
     if step is not CleanupStep.MODULES and code is not None:

@@ -33,6 +33,7 @@ def record_message(record: Decommission) -> reading_pb2.Decommission:
         started_by=record.by,
         reason=record.reason,
         steps=[_step(each) for each in record.steps],
+        # Unspecified: no step is left.
         next_step=reading_pb2.CLEANUP_STEP_UNSPECIFIED if following is None else rollout_enums.CLEANUP_STEP[following],
         evals=_decision(record.evals),
         tools=_decision(record.tools),

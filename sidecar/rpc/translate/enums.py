@@ -95,6 +95,7 @@ FINAL_STATUS: Final = numbers_by_word(outcome_pb2.FinalStatus, "FINAL_STATUS")
 CHILD_CLOSE_REASON: Final = numbers_by_word(outcome_pb2.ChildCloseReason, "CHILD_CLOSE_REASON")
 TURN_CLOSE_REASON: Final = numbers_by_word(outcome_pb2.TurnCloseReason, "TURN_CLOSE_REASON")
 EVENT_ACTOR: Final = {
+    # The recorded word `sub-agent` has a hyphen, which a name of a proto cannot have.
     **numbers_by_word(record_pb2.EventActor, "EVENT_ACTOR"),
     SUB_AGENT: record_pb2.EVENT_ACTOR_SUB_AGENT,
 }

@@ -20,6 +20,7 @@ def asked_slot(message: pb.GetRampEvidenceRequest) -> str:
 def evidence_message(readings: Sequence[RampReading], slot: str) -> pb.GetRampEvidenceResponse:
     """Return the ramps of a slot, or all. Raises `UnknownDefinition` if the slot has none."""
     shown = [each for each in readings if slot in {"", each.evidence.step.slot}]
+    # A slot without a ramp is an error: an empty answer would look like a ramp without calls.
     if slot and not shown:
         raise UnknownDefinition(f"the slot {slot} has no ramp between 0 % and 100 %")
     ramps = [_ramp(each) for each in sorted(shown, key=lambda each: each.evidence.step.slot)]

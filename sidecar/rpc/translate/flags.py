@@ -63,6 +63,7 @@ def _flag(read: FlagReading) -> pb.NamedFlag:
 def _shared(each: FlaggedDefinition) -> pb.AffectedDefinition:
     """Return another definition that has the same flag."""
     facts = each.facts
+    # The same message as for the effect of a switch, because a switch would affect this definition.
     return _affected(
         SwitchEffect(each.slot, facts.definition_id, facts.digest, facts.state, f"as its {each.kind} flag")
     )

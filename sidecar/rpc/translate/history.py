@@ -118,6 +118,7 @@ def _turn(turn: TurnHistory, *, payloads: bool) -> pb.EpisodeTurn:
             )
             for each in references_of(turn.tool_messages)
         ],
+        # Only in the view that asks for them: payloads are the largest part of a conversation.
         tool_messages=[_tool_message(each) for each in turn.tool_messages] if payloads else (),
     )
 

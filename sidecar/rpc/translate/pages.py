@@ -51,6 +51,7 @@ def asked_page(fields: Fields, message: Any, form: type[Place]) -> AskedPage[Pla
             after = place_of(message.page_token, scope, form)
         except PageTokenInvalid as problem:
             fields.refuse("page_token", str(problem))
+    # Not refused: a larger limit of a later version must not break clients against this one.
     return AskedPage(min(message.page_size, MOST), after, scope)
 
 
@@ -75,6 +76,7 @@ def page_of(rows: Iterable[Row], message: Any, place: Callable[[Row], str]) -> t
 def _scope_of(message: Message) -> bytes:
     """Return what a page token is bound to: the list method, and its filters."""
     filters: Any = type(message)()
+    # A copy: the request itself is still needed with these two fields.
     filters.CopyFrom(message)
     filters.ClearField("page_size")
     filters.ClearField("page_token")

@@ -112,6 +112,7 @@ def watch_events(message: pb.WatchEventsRequest) -> tuple[TurnId, Mapping[ChildI
     """Return the turn, and the events that the client has seen. Raises `InvalidRequest`."""
     fields = Fields("WatchEventsRequest")
     turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
+    # Refused before the loop, which also stops at the limit: the time of a request must be bounded.
     if len(message.after) > MOST_POSITIONS:
         fields.refuse("after", f"has over {MOST_POSITIONS} children")
     after: dict[ChildId, int] = {}

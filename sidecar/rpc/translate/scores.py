@@ -19,6 +19,7 @@ EXPLANATION_KIB: Final = 4
 def record_score(message: pb.RecordScoreRequest, sources: Collection[ScoreSource]) -> Score:
     """Return the score. `sources` are the sources that this listener accepts. Raises `InvalidRequest`."""
     fields = Fields("RecordScoreRequest")
+    # Sources of the other listener get the same problem as unknown ones.
     accepted = {int(each): each for each in ScoreSource if each in sources}
     source = fields.member("source", message.source, accepted, SOURCE_NAMES)
     if not 0 <= message.value <= 1:  # true for NaN as well

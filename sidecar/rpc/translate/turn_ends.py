@@ -46,6 +46,7 @@ class ClosedTurns:
         The cache keeps the candidates, so that their identity is not given to another object.
         """
         cached = self._parts.get(id(record.candidates))
+        # Both parts of the cached message must come from these very objects.
         if cached is None or cached[1] is not record.cohort:
             if len(self._parts) >= MOST_SURFACES:
                 self._parts = {}
@@ -89,6 +90,7 @@ def _fill_own(message: routing_pb2.RoutingDecision, record: RoutingRecord) -> No
         called.add(call.sub_agent_id)
         routed = message.calls.add()
         _fill_call(routed, call)
+        # Only calls that used tokens have an arm, because costs are compared between arms.
         if call.usage is not None:
             routed.rollout_arm = record.arm_of(call.sub_agent_id)
     for intents in record.intents:

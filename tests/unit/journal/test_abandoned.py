@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate
-from sidecar.core.binding.surface_token import SurfaceClaims, cohort_of
+from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome, Usage
@@ -88,7 +88,7 @@ def a_dispatch(name: str, *calls: str, first: int = 0, owner: InstanceId = OTHER
         dispatch_id=DispatchId(name),
         episode_id=EPISODE,
         principal=USER,
-        claims_json=msgspec.json.encode(CLAIMS).decode(),
+        claims_json=msgspec.json.encode(fields.pop("claims", CLAIMS)).decode(),
         request_json=request,
         fingerprint="",
         first_step=first,
@@ -355,7 +355,7 @@ def test_a_turn_whose_parent_is_lost_ends_with_everything_settled_and_its_routin
         intents=(intents(2), intents(1)),
         fan_out_cap=3,
         cap=CapBehaviour.AT,
-        cohort=cohort_of(CLAIMS),
+        cohort=Cohort("d-1", "b-1", "c-1", ("f",), "treatment", (Slot("shop"), Slot("rewards"))),
         binding_digest="sha256:d1",
         bound_at=OPENED - timedelta(minutes=1),
         ended_at=NOW,
@@ -364,6 +364,13 @@ def test_a_turn_whose_parent_is_lost_ends_with_everything_settled_and_its_routin
         principal_asserted_by="orchestrator",
         gate_passed=False,
     )
+
+
+def test_a_turn_that_was_bound_again_is_routed_as_it_was_bound_last() -> None:
+    """As the record reads it: with the flags of the third dispatch."""
+    bound = [msgspec.structs.replace(CLAIMS, flags=(flag,)) for flag in "fgh"]
+    dispatches = [a_dispatch(f"d{step}", f"c{step}", first=step, claims=each) for step, each in enumerate(bound)]
+    assert closing(a_turn(dispatches), NOW, ME).routing.cohort.active_feature_flags == ("h",)
 
 
 def routed(dispatch: str, outcome: CallOutcome, started_at: datetime | None) -> RoutedCall:
@@ -390,9 +397,3 @@ def test_a_dispatch_of_a_turn_is_found_by_its_id_and_settled_with_its_last_call(
     turn = a_turn([one, two])
     assert [turn.dispatch(DispatchId(name)) for name in ("d1", "d2", "d3")] == [one, two, None]
     assert (one.settled, two.settled) == (False, True)
-
-
-def test_the_cohort_of_a_turn_can_be_read_from_its_claims() -> None:
-    """Three versions, flags, arm, and the slots that had a tool."""
-    slots = (Slot("shop"), Slot("rewards"))
-    assert cohort_of(CLAIMS) == Cohort("d-1", "b-1", "c-1", ("f",), "treatment", slots)

@@ -65,7 +65,7 @@ def record_lines(record: pb.Decommission, *, overdue: bool = False) -> Iterator[
     began, due = day(utc(record.started_at)), day(utc(record.due_at))
     yield [Part(f"  begun {began} by {clean(record.started_by)}: {clean(record.reason)}")]
     yield [Part(f"  OVERDUE since {due}", "red") if overdue else Part(f"  due {due}")]
-    # By step: step 3 may be recorded twice, as deprecated and later as deleted; the later one counts.
+    # A step is recorded at most once: a repetition of step 3, after deprecated code was deleted, replaces its record.
     taken: dict[int, pb.CleanupStepTaken] = {each.step: each for each in record.steps}
     for step in STEPS:
         yield _step(step, taken.get(step))

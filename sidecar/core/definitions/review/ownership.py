@@ -33,6 +33,7 @@ def reviewers_rules(blocks: Iterable[PromptBlock], team: str, under: str) -> tup
     alone: list[tuple[str, str]] = []
     for block in blocks:
         parts = PurePosixPath(block.path).relative_to(BLOCKS_FOLDER).parts
+        # A file in a folder is covered by the rule of the folder; `registries` has checked that its owner is the same.
         if len(parts) > 1:
             folders.add(block.owner)
         else:

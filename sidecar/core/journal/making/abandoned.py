@@ -103,7 +103,8 @@ def closing(turn: StoredTurn, now: datetime, me: InstanceId) -> Closing:
     # The children of all dispatches: the record refuses an end while any child is open.
     logs = [_closed(child, now, effects) for child in turn.children]
     progress = tuple(log.progress(now, values) for log in logs if log.waiting)
-    claims = from_json(turn.dispatches[0].opened.claims_json, SurfaceClaims)
+    # The newest: a turn may have been bound again, and `TurnProjection` reads it as it was bound last.
+    claims = from_json(turn.dispatches[-1].opened.claims_json, SurfaceClaims)
     routing = _routing(turn, claims, outcomes, now)
     places = {each.opened.dispatch_id: _places(each) for each in turn.dispatches}
     # No claims: the dispatches have recorded them.
