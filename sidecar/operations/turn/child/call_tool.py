@@ -130,7 +130,7 @@ class CallTool:
         try:
             tool = self._allowed(child, tool_id, arguments_json)
         except SubagentsError as refused:
-            self._note(child, What.TOOL_REFUSED, tool_id[:64], str(refused.reason))
+            self._note(child, What.TOOL_REFUSED, tool_id[:64], str(refused.reason))  # it may be any text
             raise
         child.use(Effect.CALLED, tool.id)  # before the await: the outcome depends on it even if no response comes
         child.ledger.use_tool_call()
@@ -143,9 +143,11 @@ class CallTool:
         if isinstance(judgement, KeptAnswer):
             child.use(Effect.RELEASED, tool.id)
             return ToolResult(judgement.payload_json, judgement.partial)
+        # Before the grant is checked again: withheld data is counted and reported even if the attempt is over.
         self._account(child, tool, judgement, self._clock.monotonic() - began)
         # The attempt may have ended while the service answered: then its grant no longer permits the payload.
         self._grants.claim(grant)
+        # The service, or that of a concurrent call, may have asked the user during the await.
         if child.tool_question is not None:
             raise GrantSpent(ASKED)
         if isinstance(judgement, Withheld):
@@ -163,7 +165,7 @@ class CallTool:
                 f"the contract of the served card ({served}) does not allow this tool",
                 metadata={"tool_id": tool_id[:64]},
             )
-        if len(arguments_json.encode(errors="replace")) > ARGUMENTS_LIMIT:
+        if len(arguments_json.encode(errors="replace")) > ARGUMENTS_LIMIT:  # a lone surrogate must not raise here
             raise MessageTooLarge(
                 f"arguments_json is over {ARGUMENTS_LIMIT} bytes", metadata={"limit": str(ARGUMENTS_LIMIT)}
             )
@@ -206,7 +208,7 @@ class CallTool:
         span = self._tracing.tool(child, request.tool.id)
         if span is None:
             return await self._ask(child, request, child.trace)
-        failure, cache_meta = "cancelled", ""
+        failure, cache_meta = "cancelled", ""  # what the span gets if the await below raises
         try:
             judgement = await self._ask(child, request, span.context)
             failure, cache_meta = _span_attributes(judgement)

@@ -40,6 +40,7 @@ def text_bytes(turn: Turn) -> int:
     size = 0
     for dispatch in turn.dispatches.values():
         for call in dispatch.request.calls:
+            # Not `len`: one character beyond Latin-1 doubles or quadruples the memory of the whole text.
             size += getsizeof(call.arguments_json)
     for child in turn.children.values():
         if child.outcome is not None:
@@ -178,6 +179,7 @@ class Turns:
         """Note that work in a turn begins; `ends_work` must follow."""
         turn.works += 1
         self._idle.pop(turn.turn_id, None)
+        # By id, because a turn is a data class that compares by value and therefore has no hash.
         self.working.take(id(turn))
 
     def ends_work(self, turn: Turn) -> None:
@@ -197,6 +199,7 @@ class Turns:
 
     def idle_for(self, seconds: float) -> Turn | None:
         """Return the turn that has been idle longest, if it has been idle for `seconds`."""
+        # `_rest` adds at the end, so the first one has been idle longest.
         turn = next((each for each in self._idle.values() if each.ending.closed is None), None)
         return turn if turn is not None and turn.idle_since <= self._clock.monotonic() - seconds else None
 
