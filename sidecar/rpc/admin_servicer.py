@@ -62,11 +62,9 @@ class AdminServicer:
         )
 
     async def _list_plugins(self, message: pb.ListPluginsRequest, call: Call) -> pb.ListPluginsResponse:
+        # All three together are unique: two distributions may offer one name, and one name may have several kinds.
         shown, token = page_of(
-            # All three together are unique: two distributions may offer one name, and one name may have several kinds.
-            self._administer.plugins(),
-            message,
-            lambda row: f"{row.kind} {row.name} {row.distribution}",
+            self._administer.plugins(), message, lambda row: f"{row.kind} {row.name} {row.distribution}"
         )
         return pb.ListPluginsResponse(plugins=[_plugin(row) for row in shown], next_page_token=token)
 

@@ -195,8 +195,8 @@ class LifecycleServicer:
                 answer = await self._operations.step(step, call.subject)
             # Refused before the rules of the step ran, so the step itself has recorded nothing: the audit must have it.
             except (RevisionConflict, RequestIdReused, RoleRequired) as refused:
-                # The listener admitted the role; only the step knows that this ramp needs a higher one. So the guard
-                # has not reported it.
+                # Not reported yet: the listener admitted the role, and only the step found that it may not raise the
+                # ramp.
                 if isinstance(refused, RoleRequired):
                     self._reports.refused(f"/{SERVICE}/{name}", refused.metadata["cause"], call.caller)
                 note_refused_step(self._operations.refusals, name, step, call, refused)
@@ -292,4 +292,4 @@ async def send(call: Call, message: Any, timeout: timedelta) -> None:
             retry_after=timedelta(0),
         ) from None
     except BaseError:
-        raise InternalError("the stream broke; ask again") from None  # not the caller's error; no listener may be left
+        raise InternalError("the stream broke; ask again") from None  # usually, no client is left to read it
