@@ -65,7 +65,6 @@ class RecordScore:
                 "the turn has no such dispatch on record", metadata={"dispatch_id": score.dispatch_id}
             )
         claims = from_json(dispatch.opened.claims_json, SurfaceClaims)
-        # Erased claims name no user, so there is nothing to compare; such a score is refused below.
         if score.principal and claims.principal and claims.principal != score.principal:
             raise unknown(score.turn_id)  # as if there were no such turn: it is another user's
         place, call = _scored_call(score, dispatch, claims)

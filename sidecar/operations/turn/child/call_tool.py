@@ -130,7 +130,7 @@ class CallTool:
         try:
             tool = self._allowed(child, tool_id, arguments_json)
         except SubagentsError as refused:
-            self._note(child, What.TOOL_REFUSED, tool_id[:64], str(refused.reason))  # it may be any text
+            self._note(child, What.TOOL_REFUSED, tool_id[:64], str(refused.reason))
             raise
         child.use(Effect.CALLED, tool.id)  # before the await: the outcome depends on it even if no response comes
         child.ledger.use_tool_call()
@@ -143,11 +143,9 @@ class CallTool:
         if isinstance(judgement, KeptAnswer):
             child.use(Effect.RELEASED, tool.id)
             return ToolResult(judgement.payload_json, judgement.partial)
-        # Before the grant is checked again: withheld data is counted and reported even if the attempt is over.
         self._account(child, tool, judgement, self._clock.monotonic() - began)
         # The attempt may have ended while the service answered: then its grant no longer permits the payload.
         self._grants.claim(grant)
-        # The service, or that of a concurrent call, may have asked the user during the await.
         if child.tool_question is not None:
             raise GrantSpent(ASKED)
         if isinstance(judgement, Withheld):
@@ -255,6 +253,7 @@ class CallTool:
     def _account(self, child: Child, tool: ToolEntry, judgement: Judgement, seconds: float) -> None:
         """Count, alert and record. None of it contains anything that the service sent.
 
+        Called before the grant is checked again: withheld data counts even if the attempt is over.
         Source: PC2-FR-12c, PC2-FR-12d.
         """
         if isinstance(judgement, Released):

@@ -237,7 +237,7 @@ class ChildRun:
             child.frames.paused(wait)  # drawn at random, so a replay must be told
         if child.wall_clock_at is not None and now + wait >= child.wall_clock_at:
             return None  # the child's time would be over before the attempt began
-        if not self._shared.budget.allow(now):  # the last check, because it spends a retry
+        if not self._shared.budget.allow(now):
             _keep_refusal(child, "retry_budget")
             return None
         return now + wait

@@ -264,7 +264,7 @@ class LiveDispatch:
         try:
             return await self.opened.wait()
         except asyncio.CancelledError:
-            self.leave(number)  # the client is gone, so its `on_disconnect` applies
+            self.leave(number)
             raise
         finally:
             self._listeners.remove(number)

@@ -179,7 +179,6 @@ class Turns:
         """Note that work in a turn begins; `ends_work` must follow."""
         turn.works += 1
         self._idle.pop(turn.turn_id, None)
-        # By id, because a turn is a data class that compares by value and therefore has no hash.
         self.working.take(id(turn))
 
     def ends_work(self, turn: Turn) -> None:
@@ -187,7 +186,7 @@ class Turns:
         # `end_turn` and takeovers also count as work, so a turn is idle only if nothing that belongs to it runs.
         turn.works -= 1
         if not turn.works:
-            self.working.give_back(id(turn))
+            self.working.give_back(id(turn))  # by id: a turn compares by value, so it has no hash
             self._rest(turn)
 
     def asked_for(self, turn: Turn) -> None:
