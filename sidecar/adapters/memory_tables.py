@@ -68,11 +68,13 @@ from history_episodes e join history_answers a on a.episode_no = e.episode_no
   join history_turns t on t.turn_no = a.turn_no
 where e.principal = $1 and e.episode_id = $2 and a.sub_agent_id = $3 order by a.turn_no desc, a.place desc limit $4
 """
+# An empty text in place of the component data, which can be large and which `references_of` does not read.
 OWN_MESSAGES: Final = """
 select m.turn_no, m.turn_id, m.sub_agent_id, m.call_id, m.position, m.name, m.tool_input, ''
 from history_turns t join history_tool_messages m on m.turn_no = t.turn_no
 where t.episode_no = $1 and t.turn_no >= $2 and m.sub_agent_id = $3 order by m.turn_no, m.place
 """
+# The size counts only turns after the last one that the summary covers. If that turn is not stored, all turns count.
 SUMMARY: Final = """
 update history_episodes set summary_revision = $1, summary_text = $2, summary_up_to = $3, summary_at = $4,
   (turns, tokens) = (
@@ -81,6 +83,7 @@ update history_episodes set summary_revision = $1, summary_text = $2, summary_up
       (select c.turn_no from history_turns c where c.episode_no = $6 and c.turn_id = $3), 0))
 where episode_no = $6 returning turns, tokens
 """
+# Foreign keys (`on delete cascade`) remove the turns, answers and messages of these episodes.
 FORGET_IDLE: Final = """
 delete from history_episodes where episode_no in
   (select episode_no from history_episodes where last_at < $1 order by last_at limit $2 {})

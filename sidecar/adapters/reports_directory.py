@@ -70,6 +70,7 @@ class ReportsDirectory:
 
 def _entered(here: int, folder: str) -> int:
     """Open a folder inside the open folder `here`, and create it if absent. Return its file descriptor."""
+    # No check before: another program may create the folder in between.
     with suppress(FileExistsError):
         os.mkdir(folder, 0o700, dir_fd=here)
     return os.open(folder, FOLDER, dir_fd=here)

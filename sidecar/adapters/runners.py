@@ -116,6 +116,8 @@ class ChosenRunners:
         self._settings = settings
         self._targets = targets
         self._gateways = gateways
+        # By name of the runner, target and address of the gateway. Sub-agents at one host share a runner, unless their
+        # host groups use different gateways.
         self._made: dict[tuple[str, str | None, str], Runner] = {}
         self._chosen: dict[Digest, Runner] = {}
 
@@ -138,6 +140,7 @@ class ChosenRunners:
             fault = Fault(target or "", target or "", remedy=f"{missing}{problem.remedy}")
             return BrokenRunner(f"{definition.runner.kind}:{target}", problem.what, fault)
         if len(self._chosen) >= CHOICES_KEPT:
+            # A choice is cheap to repeat, and the runners themselves stay in `_made`.
             self._chosen.clear()
         self._chosen[card.digest] = runner
         return runner
@@ -155,6 +158,7 @@ class ChosenRunners:
 
     async def close(self, close_one: CloseOne) -> None:
         """Release every runner's connections."""
+        # `close_one` raises nothing, so a failed close does not keep the others open.
         await asyncio.gather(*(close_one(one.close) for one in self._made.values()))
 
 
@@ -203,6 +207,7 @@ class ChosenConnectors:
                     # Only built-in connectors: the factory of an installed one runs in a thread of its own.
                     if self._policy.host.is_own(spec):
                         await self._warmed_up(spec)
+                    # Checks again: a call may have created the connector during the await.
                     self._connector(spec)
 
     async def _warmed_up(self, spec: ConnectorSpec) -> None:

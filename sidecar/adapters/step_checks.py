@@ -159,7 +159,9 @@ class PolicyThreads:
         answered: asyncio.Future[object] = loop.create_future()
 
         def settle(answer: object, error: BaseException | None) -> None:
+            # Called on the event loop, because a lock of asyncio must not be released in another thread.
             turn.release()
+            # Cancelled, because the caller's deadline has passed.
             if answered.done():
                 return
             if error is None:

@@ -40,9 +40,8 @@ class RefusalReports:
         """Warn of unrestricted keys although other keys are restricted."""
         self._log.warning(
             event_names.OPERATOR_KEYS_UNRESTRICTED,
-            "the holder of one of these keys can act as any subject in any role, so the limits of the other keys "
-            "have no effect "
-            "who has it; give each its limits, too ([operators.key.<name>])",
+            "the holder of one of these keys can act as any subject in any role, whatever the limits of the other "
+            "keys are; give each of these keys its limits, too ([operators.key.<name>])",
             keys=list(keys),
         )
 

@@ -16,7 +16,12 @@ AGENTS_SOCKET: Final = "sidecar.sock"
 class LimitsSettings(Section):
     """Limits on connections."""
 
-    message_bytes: int = setting(4 * MIB, ge=64 * 1024, le=64 * MIB, description="Maximum size of a message, in bytes.")
+    message_bytes: int = setting(
+        4 * MIB,
+        ge=4 * MIB,  # the longest answers of the sidecar, e.g. of a conversation, have up to 3 MiB
+        le=64 * MIB,
+        description="Maximum size of a message, in bytes.",
+    )
     metadata_bytes: int = setting(16_384, ge=1024, description="Maximum size of a call's metadata, in bytes.")
     max_dispatch_calls: int = setting(1024, ge=1, description="Maximum number of concurrent calls of orchestrators.")
     max_agent_streams: int = setting(

@@ -61,6 +61,7 @@ class Channels:
         if found is not None:
             self._open.move_to_end(target)
             return found
+        # Each use moves its entry to the end, so the first one without calls was unused for longest.
         unused = next((name for name, each in self._open.items() if each.calls == 0), None)
         full = len(self._open) >= self._settings.max_connections
         # None instead of a wait: the call has a deadline, and a connection may be in use for minutes.

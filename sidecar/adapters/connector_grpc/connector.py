@@ -125,6 +125,8 @@ class GrpcConnector:
         except grpc.aio.AioRpcError as failure:
             return refusal_of(failure, endpoint)
         except (grpc.aio.BaseError, ValueError, OSError):
+            # Errors without a status, e.g. of a closed channel. They do not tell whether the request was sent, so it
+            # counts as sent.
             return EnricherRefused(RefusalKind.UNAVAILABLE)
         except asyncio.CancelledError:
             # gRPC ends the calls of a closed channel with `CancelledError`, which must not look like a cancellation of
@@ -168,5 +170,6 @@ def request_of(call: EnricherCall) -> envelope_pb2.EnricherRequest | None:
 
 
 def _being_cancelled() -> bool:
+    # `cancelling` counts the requests to cancel this task. An exception that gRPC raises by itself leaves it at 0.
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

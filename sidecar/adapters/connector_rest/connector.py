@@ -64,6 +64,7 @@ class RestConnector:
             OSError, TlsFilesProblem: files with certificates cannot be used.
         """
         self._max_body_bytes = settings.max_body_bytes
+        # Only connecting has a limit of its own. The timeout of the call limits everything else.
         self._timeouts = {"connect": settings.connect_seconds}
         self._closed = False
         idle = settings.max_idle_connections, settings.idle_seconds

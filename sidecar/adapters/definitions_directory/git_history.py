@@ -54,6 +54,8 @@ class GitHistory:
 
     def _walk(self, git: Git, digests: frozenset[Digest]) -> dict[Digest, Commit]:
         under = git("rev-parse", "--show-prefix").decode(errors="surrogateescape").rstrip("\n")
+        # Only first parents: commits of a merged branch were not in use here before the merge. One commit more than the
+        # limit shows that there are older ones.
         listed = git("log", "--format=%H", "--first-parent", f"-n{COMMITS_AT_MOST + 1}", "HEAD", "--", ".")
         commits = listed.decode(errors="replace").split()
         # The digests that all commits so far have, from HEAD on.

@@ -94,6 +94,7 @@ class Git(Struct, frozen=True):
             path = os.fsdecode(name)[len(under) :]
             if mode not in PLAIN_FILES:
                 others.append(path)
+            # As `files.py` does: hidden files and folders do not belong to a configuration.
             elif path.endswith(ENDINGS) and "/." not in path:
                 blobs[path] = blob
         return CommittedFiles(blobs, tuple(others))

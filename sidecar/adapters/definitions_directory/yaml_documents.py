@@ -19,6 +19,7 @@ from sidecar.core.definitions.files.problems import Problem, printable, quoted
 
 BYTES_AT_MOST: Final = 256 * 1024
 DEPTH_AT_MOST: Final = 20
+"""Levels of lists and mappings. `_value` recurses once for each level, so this also bounds the stack."""
 PROBLEMS_AT_MOST: Final = 50
 """After this number of problems, the rest of a file is not read."""
 
@@ -153,6 +154,7 @@ class _Builder:
             yield event
 
     def _value(self, event: yaml.Event, events: Iterator[yaml.Event], steps: Steps) -> Any:
+        # Not overwritten: for a pair of a mapping, `_mapping` has set the line of its key, which is the better place.
         self.lines.setdefault(steps, _line_of(event))
         if isinstance(event, yaml.MappingStartEvent):
             return self._mapping(events, steps)

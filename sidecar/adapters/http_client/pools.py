@@ -27,6 +27,8 @@ def tls_context(files: TlsFiles) -> ssl.SSLContext:
         return public_context()
     context = ssl.create_default_context(cafile=str(files.ca_file or certifi.where()))
     if files.certificate_file is not None and files.key_file is not None:
+        # With a password, even a wrong one: otherwise OpenSSL asks at the terminal for that of an encrypted key, and
+        # the start hangs.
         context.load_cert_chain(files.certificate_file, files.key_file, password=lambda: b"")
     return context
 

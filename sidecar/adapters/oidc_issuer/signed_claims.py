@@ -77,6 +77,7 @@ def signed_claims(
         raise TokenProblem("issuer", "it names another issuer") from None
     except jwt.InvalidSignatureError:
         raise TokenProblem("signature", "its signature does not fit") from None
+    # `RecursionError`: the parser raises it for deeply nested JSON.
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
         raise TokenProblem("malformed", f"it cannot be read, or lacks one of: {', '.join(required)}") from None
     return claims

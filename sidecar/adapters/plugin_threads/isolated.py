@@ -183,6 +183,7 @@ def isolated(spec: PluginSpec, make: Callable[[], Any], thread: PluginThread) ->
         case PluginKind.EPISODE_MEMORY:
             return (_Erasing if isinstance(made, UserEraser) else IsolatedMemory)(thread, made)
         case _:
+            # A lifecycle policy needed the thread only for its factory.
             thread.leave()
             return made
 

@@ -40,6 +40,7 @@ class _Later(Generic[Made]):
         self._make = make
         self._made: Made | None = None
         self._problem: PluginProblem | None = None
+        # Posted before any call can be, so the thread creates the object before it runs the first call.
         thread.post(self._begin)
 
     async def close(self) -> None:
@@ -99,6 +100,8 @@ class IsolatedRunner(_Later[Runner]):
             RunnerError: the runner raised it, or could not be created.
         """
         here, events = asyncio.get_running_loop(), asyncio.Queue[RunnerEvent | None]()
+        # Limits the queue, which cannot make the thread wait. Acquired and released only in the thread, because a
+        # semaphore of asyncio is not safe for use in two threads.
         room = asyncio.Semaphore(EVENTS_AHEAD)
 
         async def read() -> None:

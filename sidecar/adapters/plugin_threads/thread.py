@@ -51,6 +51,7 @@ class PluginThread:
         self._on_problem = on_problem
         self._report_after = report_after
         self._loop = asyncio.SelectorEventLoop()
+        # The end of a call of `now` that was late. Until it is set, the thread is blocked.
         self._late: threading.Event | None = None
         self._reported: _Call[Any] | None = None
         self._thread = threading.Thread(target=self._run, name=f"plugin {name}", daemon=True)
@@ -71,12 +72,14 @@ class PluginThread:
         try:
             end = await call.ending.wait()
         except asyncio.CancelledError:
+            # The loop runs callbacks in their order, so the task exists when the cancellation arrives.
             self.post(call.cancel)
             timer = asyncio.get_running_loop().call_later(self._report_after, self._look_at, call)
             try:
                 await call.ending.wait()
             finally:
                 timer.cancel()
+            # Even if the plugin has returned a result meanwhile: without its cancellation, the caller would continue.
             raise
         return end.result()
 
@@ -113,6 +116,7 @@ class PluginThread:
 
     def leave(self) -> None:
         """Note that an object has left the thread. After the last one the thread ends, when it is not blocked."""
+        # Needs no lock: only the sidecar's event loop adds and removes users.
         self.users -= 1
         if self.users <= 0:
             self.post(self._loop.stop)
@@ -135,6 +139,7 @@ class PluginThread:
             except BaseException:  # noqa: BLE001, S112  SystemExit in a plugin's task; its loop must go on
                 continue
             break
+        # No caller could handle an error here. Python would print it as an unhandled exception of the thread.
         with suppress(BaseException):
             self._end()
 

@@ -30,6 +30,7 @@ class PluginThreads:
     def __init__(self, host: PluginHost, on_problem: "OnProblem") -> None:
         self._host = host
         self._on_problem = on_problem
+        # Entries are never removed: runners are closed only when the sidecar stops.
         self._of_runners: dict[str, PluginThread] = {}
 
     def made(self, spec: PluginSpec, make: Callable[[], Made]) -> Made:

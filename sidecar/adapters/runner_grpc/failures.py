@@ -58,6 +58,7 @@ def error_of(failure: grpc.aio.AioRpcError, target: str, *, heard: bool) -> Runn
     if code is grpc.StatusCode.DEADLINE_EXCEEDED and not reason and not heard:
         fault = grpc_fault(target, code.name, "", SETTING)
         return RunnerError(detail, connection_lost=True, fault=fault)
+    # The host answered, so it does not count as unreachable, not even with `UNAVAILABLE` and a reason of its own.
     return RunnerError(detail, transient=code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED})
 
 

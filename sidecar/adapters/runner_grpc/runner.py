@@ -71,6 +71,8 @@ class GrpcRunner:
         until = loop.time() + request.timeout.total_seconds()
         message = run_message(request, self._gateway_target)
         trace = tuple(request.trace_headers.items())
+        # `aclosing` ends the stream as soon as the reader stops. Otherwise it would stay open until the generator is
+        # garbage-collected.
         try:
             async with aclosing(self._events(message, until - loop.time(), trace)) as events:
                 async for event in events:
@@ -102,6 +104,7 @@ class GrpcRunner:
         try:
             async for raw in call:
                 event = event_of(raw)
+                # Also for an event of an unknown kind: it proves that the host has begun the attempt.
                 heard = True
                 if event is not None:
                     yield event
@@ -147,6 +150,7 @@ class GrpcRunner:
 
 
 def _being_cancelled() -> bool:
+    # `cancelling` counts the requests to cancel this task. An exception that gRPC raises by itself leaves it at 0.
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -159,6 +163,7 @@ def _options(settings: GrpcRunnerSettings) -> Sequence[tuple[str, int]]:
         ("grpc.keepalive_timeout_ms", round(settings.keepalive_timeout_seconds * 1000)),
         # Without this option gRPC waits a minute for the answer to a probe, despite the line above.
         ("grpc.http2.ping_timeout_ms", round(settings.keepalive_timeout_seconds * 1000)),
+        # gRPC's own pauses grow to 2 min: a restarted host would stay unreachable for that long.
         ("grpc.initial_reconnect_backoff_ms", 200),
         ("grpc.min_reconnect_backoff_ms", 200),
         ("grpc.max_reconnect_backoff_ms", 2_000),

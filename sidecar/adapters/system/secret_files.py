@@ -99,11 +99,13 @@ def _make(path: Path) -> None:
             with os.fdopen(handle, "w") as file:
                 file.write(secrets.token_urlsafe(SECRET_BYTES) + "\n")
                 file.flush()
+                # Before the file gets its name: after a crash, an empty file there would refuse every start.
                 os.fsync(handle)
             os.link(fresh, path)  # unlike a rename, never replaces a file that another process has just created
         finally:
             fresh.unlink()
     except FileExistsError:
+        # Another process was faster. The caller reads that process's secret.
         return
     except OSError as error:
         raise SecretFileProblem(f"{path} cannot be made: {error.strerror}") from None

@@ -17,6 +17,7 @@ def reduce_gc_frequency() -> None:
     Call once, when everything is built. Turns and dispatches live for minutes and most are freed by reference counts;
     examining all of them again and again took a third of the sidecar's time (docs/benchmarks.md).
     """
+    # First: `freeze` would keep the garbage of the start for ever.
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG, MIDDLE, OLD)

@@ -189,6 +189,7 @@ def _checked(body: bytes) -> _Answer:
     except DecodeError:
         raise ExchangeFailed("the token endpoint's answer is not one of RFC 8693") from None
     token = answer.access_token
+    # The token becomes a part of a header. A line end in it would begin another header.
     usable = 0 < len(token) <= LONGEST_TOKEN and token.isascii() and token.isprintable() and " " not in token
     bearer = answer.token_type.lower() == "bearer" and answer.issued_token_type in {ACCESS_TOKEN, JWT}
     if not (usable and bearer and 0 <= answer.expires_in < float("inf")):
@@ -204,5 +205,6 @@ def _client(settings: TokenExchangeSettings) -> str:
 
 
 def _being_cancelled() -> bool:
+    # `cancelling` counts the requests to cancel this task. The end of the awaited exchange leaves it at 0.
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -37,12 +37,14 @@ class Sample:
         instance: changes with each start of the sidecar.
         calls: number of calls since that start.
         durations: histogram of the durations of calls, by slot: the number of calls in each bucket.
+        bounds: upper bounds of the buckets.
     """
 
     at: float
     instance: str
     calls: dict[Key, int]
     durations: dict[str, tuple[int, ...]]
+    bounds: tuple[float, ...]
 
 
 @dataclass(slots=True)
@@ -127,7 +129,7 @@ class Samples:
         calls = {(c.sub_agent_id, c.definition_id, c.arm, c.outcome, c.reason): c.count for c in traffic.calls}
         durations = {each.sub_agent_id: tuple(each.durations) for each in traffic.slots}
         self._bounds = tuple(traffic.duration_bounds)
-        kept.append(Sample(now, traffic.instance_id, calls, durations))
+        kept.append(Sample(now, traffic.instance_id, calls, durations, self._bounds))
         # Ends before the deque is empty: the last reading is from `now`.
         while now - kept[0].at > KEPT:
             kept.popleft()
@@ -151,7 +153,8 @@ class Samples:
                 if more > 0:
                     slot.whole.count(key[3], key[4], more)
                     slot.arms.setdefault((key[1], key[2]), Tally()).count(key[3], key[4], more)
-            for name, counts in newest.durations.items():
+            # Sidecars of another version may have other buckets, which cannot be added to these.
+            for name, counts in newest.durations.items() if newest.bounds == self._bounds else ():
                 slot = slots.setdefault(name, SlotRates())
                 slot.durations = _sum(slot.durations, _more(counts, first.durations.get(name, ())))
         for name, slot in slots.items():

@@ -78,9 +78,12 @@ class SidecarConnection:
     async def ask_all(self, token: str, method: str, request: Any, rows: str) -> Any:
         """Return the answer of a `List` method with the `rows` of all pages. Raises `CannotOperate`."""
         page = whole = await self.ask(token, method, request)
+        # A copy: if this sidecar is lost between two pages, the next one gets the caller's request, and begins again.
+        asked = type(request)()
+        asked.CopyFrom(request)
         while page.next_page_token:
-            request.page_token = page.next_page_token
-            page = await self.ask(token, method, request)
+            asked.page_token = page.next_page_token
+            page = await self.ask(token, method, asked)
             getattr(whole, rows).MergeFrom(getattr(page, rows))
         return whole
 

@@ -32,6 +32,7 @@ async def post(visit: Visit) -> Response:
     for name in FIELDS:
         # Only `FIELDS`: a client must not set e.g. `done` or `verbs`.
         setattr(form, name, visit.fields.get(name, "").strip())
+    _check_known(form)
     check = visit.fields.get("do") == CHECK
     try:
         # Planned again: a posted form contains no plan, so a client cannot send requests of its own.
@@ -64,8 +65,7 @@ async def post(visit: Visit) -> Response:
 async def _shown(visit: Visit, form: StepForm) -> Response:
     """Return the page with the form, and with the plan of the step if the form says enough."""
     name = visit.request.path_params["slot"]
-    if form.step not in STEPS:
-        raise _wrong(f"there is no step {form.step[:20]}")
+    _check_known(form)
     # After a refusal `post` has cleared the revision: the plan is made anew from the rollout as it is now.
     if not form.verbs or not form.revision:
         try:
@@ -85,6 +85,11 @@ async def _shown(visit: Visit, form: StepForm) -> Response:
         number=next_step(form.definition) if form.step in CLEANUP and form.definition else 0,
         vouched=VOUCHED,
     )
+
+
+def _check_known(form: StepForm) -> None:
+    if form.step not in STEPS:
+        raise _wrong(f"there is no step {form.step[:20]}")
 
 
 async def _verbs(visit: Visit, form: StepForm) -> list[Verb]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -65,9 +66,12 @@ def make_app(console: Console) -> Starlette:
 
 
 async def form_fields(request: Request) -> dict[str, str]:
-    """Return the fields of a posted form."""
+    """Return the fields of a posted form. Raises `HTTPException` (400): it has too many."""
     text = (await request.body()).decode("utf-8", "replace")
-    return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    except ValueError:
+        raise HTTPException(400, f"a form has at most {MOST_FIELDS} fields") from None
 
 
 class _SignIn:

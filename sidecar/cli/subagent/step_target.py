@@ -58,7 +58,7 @@ def find_target(client: OperatorClient, options: StepOptions) -> StepTarget:
     Raises:
         CannotOperate: no definition has this id, or the digest fits none or several.
     """
-    for slot in client.ask("ListRollouts", pb.ListRolloutsRequest()).slots:
+    for slot in client.ask_all("ListRollouts", pb.ListRolloutsRequest(), "slots").slots:
         # An id may be in several slots; without --slot, the first slot in the order of their names decides.
         if options.slot not in {"", slot.slot}:
             continue

@@ -16,7 +16,7 @@ from sidecar.core.flag_states import FlagReport
 from sidecar.operations.plugin_calls import PluginCalls, PluginFailed
 from sidecar.operations.process.findings import Finding, error, ok, warning
 from sidecar.policy.factory import make_flag_backend
-from sidecar.policy.flags import NamedFlagBackend
+from sidecar.policy.flags import FlagBackend, NamedFlagBackend
 from sidecar.policy.problems import PluginProblem, cause_of
 from sidecar.policy.selection import PolicyMap
 from sidecar.settings import Settings
@@ -44,10 +44,7 @@ async def examine_flags(
             found.append(error(AREA, spec.name, problem.what, problem.remedy))
             continue
         try:
-            # Such a backend cannot list its flags; it must know their names before it is asked.
-            if isinstance(backend, NamedFlagBackend):
-                backend.set_names(named)
-            report = await calls.ask(spec.name, seconds, backend.fetch)
+            report = await calls.ask(spec.name, seconds, partial(_fetched, backend, named))
         except PluginFailed as problem:
             remedy = f"is the service running? See [flags.{spec.name}] in the settings"
             why = cause_of(problem.error) if problem.error else str(problem)
@@ -64,6 +61,13 @@ def _named(policy: PolicyMap, catalogue: Catalogue | None, backend: str) -> froz
     cards = catalogue.cards.values() if catalogue else ()
     mine = (each.definition for each in cards if policy.of(each.definition.vertical).flags.name == backend)
     return frozenset(flag for each in mine for flag in (each.enabled_via_flag, each.cohort_flag) if flag)
+
+
+async def _fetched(backend: FlagBackend, names: frozenset[str]) -> FlagReport:
+    # A backend that cannot list its flags must know their names before it is asked.
+    if isinstance(backend, NamedFlagBackend):
+        backend.set_names(names)
+    return await backend.fetch()
 
 
 def _known(backend: str, report: FlagReport, named: frozenset[str]) -> Iterator[Finding]:

@@ -151,11 +151,13 @@ def problem_of(asked: Asked) -> str:
         # Encoded first, so that a lone surrogate raises here, and not when the fact is written.
         about = asked.about_json.encode()
         asked.text.encode()
+        # Not `bytes(asked.state)`: of a number, it would allocate so many bytes.
+        state = memoryview(asked.state).nbytes
         problems = {
             "the question has no kind": not isinstance(asked.kind, QuestionKind),
             f"the question must have 1 to {LONGEST_QUESTION} characters": not asked.text.strip()
             or len(asked.text) > LONGEST_QUESTION,
-            f"the continuation state must be at most {LARGEST_STATE} bytes": len(bytes(asked.state)) > LARGEST_STATE,
+            f"the continuation state must be at most {LARGEST_STATE} bytes": state > LARGEST_STATE,
             f"what the question is about must be at most {LARGEST_SUBJECT} bytes": len(about) > LARGEST_SUBJECT,
             "the question does not say who may answer": not isinstance(asked.answerer, Answerer),
             "the question expires before it is asked": asked.expires_in is not None

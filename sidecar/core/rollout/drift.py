@@ -56,11 +56,12 @@ def _flag_drifts(facts: DefinitionFacts, flags: FlagReader, *, shared: bool) -> 
         yield f"the rollout switched its flags on, but {facts.flag} is off: it serves no user"
     if switched_on and cohort is FlagValue.OFF:
         yield f"the rollout switched its flags on, but {facts.cohort_flag} is off: it serves no user"
-    # A shared flag may be on for the other definition, which is no contradiction.
+    # A shared flag may be on for the other definition, which is no contradiction. Nor must the advice below be followed
+    # for it: switching it off would kill the other one.
     if facts.flags is not FlagPair.ON and on and not shared:
         todo = "; it serves no user until it is promoted and ramped" if facts.state in BEFORE_PROMOTE else ""
         yield f"its flag {on[0]} is on, and the rollout has not switched it on; it is in {facts.state}{todo}"
-    if facts.state is LifecycleState.ROLLBACK and facts.flags is FlagPair.ON and on:
+    if facts.state is LifecycleState.ROLLBACK and facts.flags is FlagPair.ON and on and not shared:
         still, them = (f"its flag {on[0]} is", "it") if len(on) == 1 else (f"its flags {' and '.join(on)} are", "them")
         todo = (
             f"it serves no user; if the sidecar can, it switches {them} off within seconds; if this line stays, switch "

@@ -252,6 +252,16 @@ def test_rates_begin_anew_with_a_new_process_and_add_up_over_sidecars() -> None:
     assert both.whole.reasons == {"R": 30}
 
 
+def test_durations_of_a_sidecar_with_other_buckets_are_left_out() -> None:
+    """While replicas of two versions run, the newest reading decides which buckets count."""
+    samples = Samples(lambda: 0.0)
+    older = reading(10, durations=(1, 2, 3, 4))
+    older.duration_bounds.append(2.0)
+    samples.add("older", older)
+    samples.add("newer", reading(10, durations=(5, 0, 0)))
+    assert samples.rates()["shop"].durations == (0, 0, 0)
+
+
 def test_a_quantile_is_interpolated_in_its_bucket_and_bounded_by_the_last_one() -> None:
     """Of nothing there is none."""
     bounds = (0.1, 1.0)

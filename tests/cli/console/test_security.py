@@ -10,6 +10,7 @@ import pytest
 
 from sidecar.cli.console.guard import MOST_BYTES, POLICY
 from sidecar.cli.console.serving import ConsoleOptions, console_server
+from sidecar.cli.console.web import MOST_FIELDS
 from sidecar.cli.subagent.client import CannotOperate
 from tests.support.authority import Authority
 from tests.support.console_visits import a_console, hidden, served
@@ -102,6 +103,17 @@ async def test_a_name_that_is_not_the_consoles_and_a_large_body_are_refused_befo
         large = await visitor.post("/sign-in", {"token": "x" * MOST_BYTES})
 
     assert [each.status_code for each in (foreign, local, large)] == [421, 200, 413]
+
+
+async def test_a_form_that_no_page_of_the_console_sends_is_refused() -> None:
+    """A step that does not exist, and more fields than any form has."""
+    async with an_operated_sidecar() as bench, a_console(bench) as visitor:
+        await bench.promoted()
+        await visitor.sign_in(bench.token())
+        unknown = await visitor.take("/board/shop/step?step=kill&definition=shop", step="launch")
+        many = await visitor.post("/board/shop/step", {f"field-{number}": "" for number in range(MOST_FIELDS + 1)})
+
+    assert ("there is no step launch" in unknown.text, many.status_code) == (True, 400)
 
 
 async def test_a_bearer_that_comes_with_the_request_signs_in() -> None:

@@ -68,6 +68,7 @@ def test_a_question_within_the_limits_may_be_passed_on(fields: dict[str, Any]) -
         ({"text": "\ud800"}, NO_TEXT),
         ({"state": b"x" * (LARGEST_STATE + 1)}, "the continuation state must be at most 65536 bytes"),
         ({"state": "text"}, NO_TEXT),
+        ({"state": 2**62}, NO_TEXT),
         ({"about_json": "é" * LARGEST_SUBJECT}, NO_TEXT),
         (
             {"about_json": '"' + "é" * (LARGEST_SUBJECT // 2) + '"'},

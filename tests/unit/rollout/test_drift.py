@@ -51,3 +51,10 @@ def test_a_flag_that_another_content_of_the_id_has_switched_on_is_no_contradicti
     live = facts("a")
     newer = facts("a", digest=Digest("sha256:newer"), flags=FlagPair.CREATED, activated_at=None)
     assert list(drifts_of(rollout(live, newer, active="a"), newer, flags("a"), configured=True, deprecated=False)) == []
+
+
+def test_after_a_rollback_a_flag_that_another_content_of_the_id_needs_is_no_contradiction() -> None:
+    """An operator who switched it off, as the drift advises, would kill the content that serves again."""
+    live = facts("a")
+    back = facts("a", LifecycleState.ROLLBACK, digest=Digest("sha256:newer"))
+    assert list(drifts_of(rollout(live, back, active="a"), back, flags("a"), configured=True, deprecated=False)) == []

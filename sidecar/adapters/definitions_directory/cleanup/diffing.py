@@ -49,6 +49,7 @@ def diff_of(changes: Sequence[FileChange]) -> str:
         _git(git, top, "init", "-q", "--template=")
         for change in changes:
             (top / change.path).parent.mkdir(parents=True, exist_ok=True)
+            # `copy` keeps the mode of the file. Otherwise the patch would also change the mode.
             shutil.copy(change.file, top / change.path)
         # Forced, because a file of the checkout may be one that git ignores.
         _git(git, top, "add", "--force", "--all")

@@ -176,6 +176,7 @@ def _evals_and_tools(work: PatchDraft) -> None:
 
 def _marked_module(text: str, request: DecommissionPatchRequest) -> str:
     lines = text.splitlines(keepends=True)
+    # A shebang or a declaration of the encoding has no effect below its place, so the mark comes after it.
     at = next((number for number, line in enumerate(lines) if not BEFORE_CODE.match(line)), len(lines))
     newline = "\r\n" if "\r\n" in text else "\n"
     until = f", to be deleted by {request.due}" if request.due else ""
@@ -191,6 +192,7 @@ def _why(request: DecommissionPatchRequest) -> str:
 def _refuse_unloadable(checkout: Checkout, changed: Mapping[str, str | None]) -> None:
     under = checkout.config_path("")
     prefix = "" if under == "." else f"{under}/"
+    # The configuration as it will be: present files with the changes. Modules and manifests are not part of it.
     files = read_tree(checkout.root).files
     for path, text in changed.items():
         name = path.removeprefix(prefix)

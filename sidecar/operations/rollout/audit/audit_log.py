@@ -135,7 +135,7 @@ class WatchAudit:
         self._waiting[number] = news
         try:
             yield news
-        # Also when the client breaks off, or the number of watchers would reach its limit for ever.
+        # Also when the client breaks off. Otherwise abandoned watchers would count towards the limit for ever.
         finally:
             del self._waiting[number]
 

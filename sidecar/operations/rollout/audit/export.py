@@ -34,6 +34,7 @@ class AuditExport:
         recorder: RolloutRecorder,
     ) -> None:
         """Begin without exported events."""
+        # One mapping for all loops: each loop must see which rows the other sinks have accepted.
         taken: Mapping[str, set[int]] = {name: set() for name in sinks}
         self._exports = {
             name: SinkExport(

@@ -83,6 +83,7 @@ class RateLimit:
         if now < since + self._each:
             self._seen[kind] = (since, left_out + 1)
             return None
+        # Not counted as left out: a further kind would be one more entry in memory, and this limit bounds the memory.
         if sum(now < at + self._each for at, _ in self._seen.values()) >= self._most:
             return None
         self._seen[kind] = (now, 0)

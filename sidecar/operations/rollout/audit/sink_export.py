@@ -77,11 +77,11 @@ class SinkExport(Struct, kw_only=True):
 
     async def look(self) -> None:
         """Export the waiting rows, batch after batch, until none is left or the sink or the store fails."""
-        while (more := await self._more()) is None:
+        while (more := await self._export_some()) is None:
             pass
         self._failures = 0 if more else self._failures + 1
 
-    async def _more(self) -> bool | None:
+    async def _export_some(self) -> bool | None:
         """Export some rows. None: there may be more; True: none is left; False: the sink or the store failed."""
         ready = await self._ready()
         if isinstance(ready, StoreUnavailable):
@@ -90,11 +90,12 @@ class SinkExport(Struct, kw_only=True):
         self._waiting_since = min((_since(row) for row in fresh), default=None)
         if not fresh:
             self.problem = ""  # another replica has exported the rows that this one could not
+        # Without fresh rows, the replicas need not be read.
         mine = fresh if not fresh or await self._is_mine() else [row for row in fresh if self._is_old(row)]
-        given = await self._given_all(mine)
+        sent = await self._send_all(mine)
         # Also after a failure: all sinks may have accepted other rows of these in the meantime.
-        noted = await self._ticked_off(ready)
-        if not given or not noted:
+        marked = await self._mark_exported(ready)
+        if not sent or not marked:
             return False
         return None if mine else True
 
@@ -107,7 +108,8 @@ class SinkExport(Struct, kw_only=True):
                 return found
             ready = [row for row in found if row.effective_at or not isinstance(row.body, TransitionEvent)]
             if len(found) < limit:
-                self.taken[self.name].intersection_update(row.number for row in found)  # others are marked by now
+                # `found` has every row that is not marked as exported. Numbers of marked rows are not needed any more.
+                self.taken[self.name].intersection_update(row.number for row in found)
             if self._fresh(ready) or len(found) < limit or limit >= MOST:
                 return ready
             limit = min(limit * 5, MOST)  # rows that wait for a bind or for another sink must not block the rest
@@ -115,14 +117,14 @@ class SinkExport(Struct, kw_only=True):
     def _fresh(self, rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
         return [row for row in rows if row.number not in self.taken[self.name]]
 
-    async def _given_all(self, rows: Sequence[AuditRow]) -> bool:
+    async def _send_all(self, rows: Sequence[AuditRow]) -> bool:
         """Send rows to the sink until it fails; return whether it has accepted all."""
         for batch in _batches(rows):
-            if not await self._given(batch):
+            if not await self._send(batch):
                 return False
         return True
 
-    async def _given(self, rows: Sequence[AuditRow]) -> bool:
+    async def _send(self, rows: Sequence[AuditRow]) -> bool:
         try:
             async with asyncio.timeout(self.longest_take):
                 await self.sink.take([_entry(row) for row in rows])
@@ -141,7 +143,7 @@ class SinkExport(Struct, kw_only=True):
         self.recorder.anomaly("audit_sink_failed", f"{self.name}: {why}")
         return False
 
-    async def _ticked_off(self, rows: Sequence[AuditRow]) -> bool:
+    async def _mark_exported(self, rows: Sequence[AuditRow]) -> bool:
         """Mark the rows that all sinks have accepted as exported; return whether the store did so."""
         # All sinks: retention may remove exported rows, and a sink that was down would never get them.
         done = [row for row in rows if all(row.number in numbers for numbers in self.taken.values())]

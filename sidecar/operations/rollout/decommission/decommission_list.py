@@ -138,6 +138,7 @@ class WatchDecommissions:
             if digest not in self._warned or now - self._warned[digest] >= AGAIN_AFTER:
                 self._warned[digest] = now
                 self._recorder.anomaly(OVERDUE, f"{facts.definition_id}: {said}")
+            # By due date: a decommission that was undone and begun again has another one, and needs a row of its own.
             if self._on_record.get(digest) != record.due_at:
                 event = window_passed(rollout, facts, record, now, said)
                 if await self._recorded(_noted(rollout, event)):

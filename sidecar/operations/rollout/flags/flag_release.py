@@ -72,6 +72,7 @@ class ReleaseFlags(Struct, frozen=True):
         replicas = await read_within(self.store.replicas(), LONGEST)
         newest = await read_within(self.store.version(), LONGEST)
         # Without the store it is unknown which views the replicas use, so nothing is switched.
+        # A newer version may have given a flag to another definition, so the flags must be chosen again.
         if isinstance(replicas, StoreUnavailable) or newest != version:
             return False
         return all(each.version >= version for each in replicas if each.alive)

@@ -1,8 +1,8 @@
 """Switches one flag of a definition by hand: a pause, its end, or a kill. Source: TN-56, TN-82, PF1-D-7, PF1-D-25.
 
-No lifecycle state changes here. `FlagEdges` notices a kill flag that was switched off here like one that was switched
-off elsewhere, and makes one kill of it. The audit records the operator of the switch in a separate, earlier event.
-Flags of the embedded backend are switched in the transaction that stores audit and answer. Flags of `memory` are
+No lifecycle state changes here. `KillFlagWatcher` notices a kill flag that was switched off here like one that was
+switched off elsewhere, and makes one kill of it. The audit records the operator of the switch in a separate, earlier
+event. Flags of the embedded backend are switched in the transaction that stores audit and answer. Flags of `memory` are
 switched first: they are lost with the process, as is the audit next to them.
 """
 
@@ -50,6 +50,7 @@ class FlagPlan(msgspec.Struct, frozen=True, kw_only=True):
     def answer(self, *, switched: bool) -> FlagSwitched:
         """Return the flag for the answer."""
         version = self.kept.revision if self.kept else 0
+        # Each switch of a stored flag increases its version by one; `switched` counts as 1.
         after = self.told.after if switched else self.told.before
         return msgspec.structs.replace(self.told, after=after, version=version + switched if self.kept else 0)
 

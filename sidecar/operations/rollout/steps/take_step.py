@@ -266,7 +266,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         event = event_about(rollout, facts, what, by, to=to, detail=f"{refused.reason}: {refused.message}")
         event = replace(event, sought=asked.sought, gate_results=gates)
         kept = stored_answer(asked, refused.reason, refused.message, by)
-        await self.store.write(_write(rollout, Change(rollout, (), (event,)), kept))
+        await self.store.write(_write(rollout, Change(rollout, (), (event,)), kept))  # if this conflicts: judged again
 
 
 def _refuse_other_revision(asked: StepRequest, rollout: SlotRollout) -> None:

@@ -70,6 +70,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
     take: ExecuteStep
     flags: FlagSwitching
     card_of: Callable[[Digest], Card | None]
+    # Both sets are never emptied: they grow by one request id for each kill, and kills are rare.
     _unconfirmed: set[str] = msgspec.field(default_factory=set)
     _counted: set[str] = msgspec.field(default_factory=set)
 
@@ -173,7 +174,8 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _flag_off(self, facts: DefinitionFacts, actor: str) -> FlagOff:
         """Switch the kill flag off. Never raises."""
-        # Only flags that the sidecar created: a flag that a person created may have other uses.
+        # Only flags that the sidecar created: a flag that a person created may have other uses. In `rollback` the
+        # definition serves no user, and `ReleaseFlags` switches its flags off.
         created = facts.flags in {FlagPair.CREATED, FlagPair.ON}
         if facts.flag is None or not created or facts.state is LifecycleState.ROLLBACK:
             return FlagOff()

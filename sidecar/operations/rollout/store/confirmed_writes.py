@@ -44,6 +44,7 @@ async def confirmed_by(kept: Callable[[], Awaitable[bool]], write: Callable[[], 
         try:
             await _again(write)
         except RevisionConflict:
+            # The first attempt may have caused the conflict: it succeeded, and only its answer was lost.
             if not await kept():
                 raise StoreUnavailable(
                     "it is not known whether the change was kept; read it again", retry_after=AGAIN

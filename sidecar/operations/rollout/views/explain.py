@@ -124,6 +124,7 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         # A kill takes effect before it is recorded. The record alone would say that the user still gets the definition.
         view = self.views.current()
         rollout = view.slots.get(present.slot, present)
+        # Iterates over the definitions of the first value: `with_facts` returns a changed copy.
         for digest, facts in rollout.definitions.items():
             if digest in view.killed and facts.killed is None:
                 stone = Tombstone(self.clock.now(), "", "killed here; on record soon")

@@ -84,6 +84,7 @@ class PinnedTurns:
 
     async def count(self) -> Mapping[Digest, int]:
         """Return how many open turns hold each digest, of the newest recorded turns. Raises `StoreUnavailable`."""
+        # `|` takes the larger of both counts for each digest, for the reason given in `pinned_to`.
         return Counter(digest for held in await self._newest() for digest in held.digests) | await self._bound()
 
     async def count_by_id(self) -> Mapping[DefinitionId, int]:

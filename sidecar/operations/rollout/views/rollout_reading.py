@@ -99,6 +99,7 @@ async def find_rollout(store: RolloutStore, name: str) -> SlotRollout:
         StoreUnavailable: the store did not answer.
     """
     rollouts = await store.rollouts()
+    # All slots before any id: a name that is both must always mean the slot.
     for rollout in rollouts:
         if rollout.slot == name:
             return rollout

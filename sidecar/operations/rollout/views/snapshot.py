@@ -103,7 +103,8 @@ class RolloutViews:
                 if isinstance(found, StoreUnavailable):
                     return
                 selectable = frozenset(_selectable(found))
-                # Before the new view is used, so that a bind finds the cards in memory.
+                # Before the new view is used, so that a bind finds the cards in memory. A failure is ignored: the new
+                # view may contain a rollback, which must not wait for a card.
                 for prepare in self._preparing:
                     await read_within(prepare(selectable), LONGEST_READ)
                 self._read = RolloutView({each.slot: each for each in found}, version)
