@@ -44,7 +44,7 @@ from sidecar.policy.protocols import (
 from subagents_errors import CallFailure
 
 FRAME_BYTES: Final = 32
-"""Approximate size of a frame without its texts."""
+"""Approximate size of a frame without its texts, in bytes. The exact size is known only after the serialisation."""
 MICROSECONDS: Final = 1_000_000
 TOO_LARGE: Final = f"over {LARGEST // 1024} KiB"
 UNREADABLE: Final = "the sub-agent reported something that is no text"
