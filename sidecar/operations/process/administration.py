@@ -29,6 +29,7 @@ DRAIN = "drain"
 STOP = "stop"
 """Name of the reason against readiness once the process was told to end."""
 SOON = timedelta(seconds=10)
+"""The time after which a refused operator should try again."""
 
 
 class ReadinessControl(Protocol):
@@ -113,6 +114,7 @@ class Administer:
     def __post_init__(self) -> None:
         """Note the start time."""
         self._started_at = self.clock.now()
+        # For the uptime, which a correction of the wall clock must not change.
         self._began = self.clock.monotonic()
         self._verifying = False
 

@@ -165,6 +165,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     store = NotifyingStore(ports.store, hints)
     dependencies = _dependencies(ports, store, grants, QuestionDesk(keys, rules.question_lifetime))
     turns = Turns(ports.clock, ports.definitions, keys, rules)
+    # Readers get the plain store: only appends notify.
     facts = EpisodeFacts(ports.store, ports.recorder, rules.episode_lookup_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, grants, hints, turns)
     binding = BindingState(keys, facts, compaction, ports.rollouts, partial(_bound, ports))
@@ -261,6 +262,7 @@ def _history(
     rules: DispatchRules, ports: Ports, grants: GrantTable, hints: RecordHints, turns: Turns
 ) -> tuple[CompactionFacts, HistoryOperations]:
     calls = None
+    # The sidecar's own memory obeys a cancellation, so its calls need no task of their own.
     if not ports.memory_is_own:
         calls = PluginCalls(ports.spawner, hung_reports(ports.recorder), rules.cancel_grace.total_seconds())
     memory = BoundedMemory(ports.memory, ports.recorder, rules.history.timeout, calls)

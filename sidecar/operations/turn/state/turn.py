@@ -196,7 +196,7 @@ class TurnState(Generic[Dispatch]):
         """Drop recorded or refused drafts, but not those that a concurrent append has added since."""
         kept = self._unconfirmed.get(dispatch_id)
         if kept is None:
-            return
+            return  # dropped during the append: the dispatch was lost, or a read found the drafts recorded
         if len(drafts) >= len(kept) and drafts[-1] is kept[-1]:
             del self._unconfirmed[dispatch_id]  # the usual case: no draft was added during the append
         else:
@@ -282,7 +282,7 @@ class TurnState(Generic[Dispatch]):
         """Drop texts of an ended turn that only further dispatches or attempts would need."""
         if self.ending.stage is not EndStage.ENDED:
             raise IllegalTransition("put_away", self.ending.stage)
-        self._unnamed = self._digests = None
+        self._unnamed = self._digests = None  # derived from the claims, so they can be computed again
         for child in self.children.values():
             if child.outcome is not None:
                 child.contract_json = ""

@@ -13,121 +13,135 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class DispatchServiceStub:
-    """Decides what one turn may call, and carries out the sub-agent calls of its model responses.
+    """Decides which sub-agents the model of one turn may call, and runs the sub-agent calls of its responses.
 
-    One turn: `BindTurn`, then one `Dispatch` for each model response with sub-agent calls, then `EndTurn`. The service never
-    chooses a sub-agent, and it never sees the user's text before a sub-agent was chosen.
+    A turn consists of `BindTurn`, one `Dispatch` for each model response with sub-agent calls, and `EndTurn`. The service
+    never chooses a sub-agent, and gets no text of the user before the model has chosen one.
 
     Socket: `server.dispatch_socket`, a Unix socket for the consumer-agent. Plaintext HTTP/2; access to the socket's directory
     and the boot secret protect it.
-    Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; a wrong one fails with
-    `BOOT_SECRET_WRONG`. `traceparent` and `tracestate` (W3C) are optional and become the parent of the sidecar's spans.
-    Tokens: `BindTurnResponse.surface_token` belongs to one turn and goes into every later request of that turn.
+    Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; with a wrong secret the
+    call fails with `BOOT_SECRET_WRONG`. `traceparent` and `tracestate` (W3C) are optional and become the parent of the
+    sidecar's spans.
+    Tokens: every later request of a turn contains `BindTurnResponse.surface_token` of this turn.
     Deadlines: a dispatch settles `dispatch.delivery_margin` (250 ms by default) before the client's deadline, so that the
-    outcomes still reach the client. A deadline nearer than that margin fails with `DEADLINE_TOO_SHORT`.
+    outcomes still reach the client. A dispatch with too short a deadline for that fails with `DEADLINE_TOO_SHORT`.
     Limits: messages of `server.limits.message_bytes` (4 MiB by default), 64 calls in a dispatch, 64 KiB of arguments in a call;
-    beyond them: `MESSAGE_TOO_LARGE` or `INVALID_REQUEST` with the field. Limits of fields are `buf.validate` rules, in all
-    services; SDKs check them before they send. Texts of one line (names, places, reasons) have no control characters.
-    Listeners: a dispatch may have several listeners (its own stream and any number of `ResumeDispatch`). While at least one
-    remains, its client has not gone away. `on_disconnect` applies when the last listener has left.
-    Failures: `google.rpc.ErrorInfo` with domain `sidecar.subagents` and a reason of `subagents.errors.v1.ErrorReason`;
-    `google.rpc.BadRequest` names fields, `google.rpc.RetryInfo` says when to try again.
+    beyond these limits a request fails with `MESSAGE_TOO_LARGE`, or with `INVALID_REQUEST`, which names the field. Limits of
+    fields are `buf.validate` rules in all services; SDKs check them before they send a request. Names, places and reasons
+    have one line and no control characters.
+    Listeners: a dispatch may have several listeners: its own stream, and the streams of any number of `ResumeDispatch` calls.
+    While at least one remains, the calls continue. `on_disconnect` applies when the last listener has left.
+    Failures: a failed call has a `google.rpc.ErrorInfo` with domain `sidecar.subagents` and a reason of
+    `subagents.errors.v1.ErrorReason`;
+    `google.rpc.BadRequest` names fields, `google.rpc.RetryInfo` says when to repeat the request.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     BindTurn: _aio.UnaryUnaryMultiCallable[_dispatch_pb2.BindTurnRequest, _dispatch_pb2.BindTurnResponse]
-    """Decides what this turn may call, from memory alone, and freezes it.
+    """Computes the surface of a turn: its tools and its prompt. The surface does not change during the turn.
 
-    Call it before the model is called. Safe to repeat with the same `turn_id` and contents: returns the same surface.
+    Call it before the model is called. Definitions, rollouts and flags are read from memory only. Safe to repeat with the
+    same `turn_id` and contents: the answer has the same surface.
     Errors: `UNKNOWN_ORCHESTRATOR`, `TURN_ID_REUSED`, `INVALID_REQUEST`, `DEFINITIONS_UNAVAILABLE`, `DRAINING`,
-    `ADMISSION_REFUSED`, `FEATURE_UNSUPPORTED`.
+    `ADMISSION_REFUSED`, `FEATURE_UNSUPPORTED`, `UNAUTHENTICATED` (the `user_token` is missing, invalid or of another user).
     """
     Dispatch: _aio.UnaryStreamMultiCallable[_dispatch_pb2.DispatchRequest, _dispatch_pb2.DispatchResponse]
-    """Runs the sub-agent calls that one model response contained.
+    """Runs the sub-agent calls of one model response.
 
-    Ends with one outcome for each call, in the order the model emitted them. A failing call does not fail the RPC.
-    Calls beyond the cap are not run; their outcome is `OUTCOME_DROPPED`. Settles before the client's deadline.
-    Safe to repeat with the same `dispatch_id`: attaches to the running dispatch or returns the recorded outcomes.
+    The stream ends with one outcome for each call, in the order in which the model made the calls (emission order). It ends
+    before the client's deadline. A call that fails does not fail the RPC. Calls beyond the fan-out cap do not run; their
+    outcome is `OUTCOME_DROPPED`. Safe to repeat with the same `dispatch_id` and contents: the stream follows the running
+    dispatch, or returns the recorded outcomes.
     Errors: `BINDING_DIGEST_MISMATCH`, `SURFACE_TOKEN_EXPIRED` (bind again), `SURFACE_TOKEN_INVALID`,
     `DISPATCH_ID_REUSED`, `TURN_ENDED`, `TOO_MANY_DISPATCHES`, `PRIOR_CONTEXT_MISSING`, `DEADLINE_TOO_SHORT`,
-    `STORE_UNAVAILABLE`, `ADMISSION_REFUSED`, `INVALID_REQUEST`.
+    `STORE_UNAVAILABLE`, `ADMISSION_REFUSED`, `VERTICAL_BUSY`, `PRINCIPAL_BUSY`, `RECORD_CONFLICT` (another sidecar uses the
+    turn at this moment), `INVALID_REQUEST`, `OVERLOADED` (the client did not read the stream; call `ResumeDispatch`).
     """
     DispatchUnary: _aio.UnaryUnaryMultiCallable[_dispatch_pb2.DispatchUnaryRequest, _dispatch_pb2.DispatchUnaryResponse]
-    """The same without events: answers once, with the outcomes. For callers without streams.
+    """Runs calls as `Dispatch` does, and answers once, with the outcomes. For clients without streams.
 
-    Safe to repeat and errors as `Dispatch`.
+    Safe to repeat, and errors: as for `Dispatch`.
     """
     ResumeDispatch: _aio.UnaryStreamMultiCallable[_dispatch_pb2.ResumeDispatchRequest, _dispatch_pb2.ResumeDispatchResponse]
-    """Continues to listen to a dispatch, running or settled, after a broken connection.
+    """Continues to listen to a running or settled dispatch after a broken connection.
 
-    Starts with a snapshot, then every event after `after_sequence`; what is no longer kept is declared as a `Gap`.
-    Changes nothing; safe to repeat.
-    Errors: `UNKNOWN_DISPATCH`, `SURFACE_TOKEN_INVALID`, `INVALID_REQUEST`.
+    The stream starts with a snapshot. Every event after `after_sequence` follows; a `Gap` replaces events that are no
+    longer kept. If the sidecar that ran the dispatch is dead, this sidecar takes the dispatch over. Safe to repeat.
+    Errors: `UNKNOWN_DISPATCH`, `SURFACE_TOKEN_INVALID`, `SURFACE_TOKEN_EXPIRED`, `STORE_UNAVAILABLE`, `INVALID_REQUEST`,
+    `OVERLOADED` (the client did not read the stream).
     """
     CancelCall: _aio.UnaryUnaryMultiCallable[_dispatch_pb2.CancelCallRequest, _dispatch_pb2.CancelCallResponse]
-    """Cancels one call of a running dispatch; its siblings go on. Its outcome is `OUTCOME_FAILED`, or
-    `OUTCOME_NOT_STARTED` if it was still waiting, with reason `CALL_CANCELLED`.
+    """Cancels one call of a running dispatch; the other calls continue. The outcome of the call is `OUTCOME_FAILED`, or
+    `OUTCOME_NOT_STARTED` if the call was still waiting, with the reason `CALL_CANCELLED`.
 
-    The answer comes when the cancel is on record; the work has stopped before. Safe to repeat: a call that has settled
-    already is left as it is.
-    Errors: `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SURFACE_TOKEN_INVALID`, `RUNS_ELSEWHERE`, `STORE_UNAVAILABLE` (the work
-    has stopped; repeat it, so that no other sidecar resumes it).
+    The call stops at once; the answer comes when the cancellation is on record. Safe to repeat: a settled call keeps its
+    outcome.
+    Errors: `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SURFACE_TOKEN_INVALID`, `RUNS_ELSEWHERE`, `STORE_UNAVAILABLE` (the call has
+    stopped; repeat the request, so that no other sidecar runs the call again).
     """
     CloseChild: _aio.UnaryUnaryMultiCallable[_dispatch_pb2.CloseChildRequest, _dispatch_pb2.CloseChildResponse]
     """Gives the parent's verdict on one child and closes it, before the turn ends.
 
-    Needed for children whose card sets `close_on_completion: false`; allowed for all. Safe to repeat with the same
-    verdict. Errors: `UNKNOWN_CHILD`, `CHILD_CLOSED` (still running, or closed with another verdict),
-    `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`.
+    Allowed for all children. A child whose definition sets `close_on_completion: false` needs a verdict, from here or from
+    `EndTurn`. Safe to repeat with the same verdict.
+    Errors: `UNKNOWN_CHILD`, `CHILD_CLOSED` (the child still runs, or was closed with another verdict),
+    `TURN_ENDED`, `RUNS_ELSEWHERE`, `RECORD_CONFLICT`, `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INVALID_REQUEST`.
     """
     EndTurn: _aio.UnaryUnaryMultiCallable[_dispatch_pb2.EndTurnRequest, _dispatch_pb2.EndTurnResponse]
-    """Ends the turn: verdict for each child, narration, routing decision. Call it for turns without a dispatch too.
+    """Ends a turn: takes the verdicts on its children and the narration, and returns the routing decision. Also call it for a
+    turn without a dispatch.
 
-    Calls that are still running are cancelled. A turn that is never ended is closed by a reaper as `parent_lost`,
-    and earlier if nothing runs in it and no request for it has come for long.
+    Calls that still run are stopped with the reason `TURN_OVER`. The sidecar closes a turn that its client never ends, with
+    the close reason `parent_lost`: after `dispatch.turn_lifetime`, or after `dispatch.idle_lifetime` without running work and
+    without a request.
     Safe to repeat with the same contents. Errors: `TURN_ID_REUSED` (ended with other contents), `UNKNOWN_CHILD`,
-    `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INLINE_COMPONENT` (the narration holds component data; nothing is
-    changed), `INVALID_REQUEST`.
+    `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INLINE_COMPONENT` (the narration contains component data; the turn stays
+    open), `INVALID_REQUEST`.
     """
     Session: _aio.StreamStreamMultiCallable[_dispatch_pb2.SessionRequest, _dispatch_pb2.SessionResponse]
-    """The session lane: carries every RPC above over one long stream, at half the cost of a call each.
+    """Opens a session lane: one long stream that carries the RPCs above except `DispatchUnary`, each at about half the cost of a
+    plain RPC.
 
-    The first message of either side holds its `hello`. After that, requests hold operations, and responses hold their
-    results, in any order and in messages as large as is handy (towards the client at most 1 MiB, unless one result
-    alone is larger). An operation has its own deadline, status and credit; that it fails, or is not read, does not
-    affect the others. Operations of one turn begin in the order in which they were sent, so that a cancel may stand
-    beside the dispatch that it is for.
+    The first message of each side contains its `hello`. Later requests contain operations, and later responses contain
+    results of operations, in any order. A response has at most 1 MiB, unless one result alone is larger. Each operation has
+    its own deadline, status and credit (the bytes of results that the client accepts); an operation that fails, or whose
+    results are not read, does not affect the others. Operations of one turn begin in the order in which they were sent, so
+    a cancellation may follow its dispatch in the same message.
 
-    A lane needs a deadline, of at most `Contract.session_deadline`; else it is refused. It is offered where
-    `Contract.features` has `session` (`session.enabled`); elsewhere it fails with `FEATURE_UNSUPPORTED`.
-    A lane that breaks takes no operation with it: dispatches run on. A client that listens again within
-    `SessionServerHello.resume_grace`, with `ResumeDispatch` or the repeated request, continues where it was. After the
-    grace the client counts as gone (`on_disconnect`). All operations are safe to repeat on another lane or as plain RPCs.
-    Ends with OK once the client has closed its side and every operation has its status.
+    A lane needs a deadline of at most `Contract.session_deadline`; otherwise it is refused. A sidecar offers lanes if
+    `Contract.features` contains `session` (setting `session.enabled`); otherwise the lane fails with `FEATURE_UNSUPPORTED`.
+    When a lane breaks, its dispatches continue. A client that listens again within `SessionServerHello.resume_grace`, with
+    `ResumeDispatch` or with the repeated request, misses nothing. After this time the client counts as gone, and
+    `on_disconnect` applies. All operations are safe to repeat on another lane or as plain RPCs.
+    The lane ends with OK when the client has closed its side and every operation has its status.
     Errors of the lane: `SESSION_INVALID`, `SESSION_OVER` (open another one), `ADMISSION_REFUSED` (too many lanes).
     Errors of an operation: those of its RPC, `DEADLINE_EXCEEDED`, `SESSION_CREDIT_EXHAUSTED`, `ADMISSION_REFUSED`.
     """
 
 class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Decides what one turn may call, and carries out the sub-agent calls of its model responses.
+    """Decides which sub-agents the model of one turn may call, and runs the sub-agent calls of its responses.
 
-    One turn: `BindTurn`, then one `Dispatch` for each model response with sub-agent calls, then `EndTurn`. The service never
-    chooses a sub-agent, and it never sees the user's text before a sub-agent was chosen.
+    A turn consists of `BindTurn`, one `Dispatch` for each model response with sub-agent calls, and `EndTurn`. The service
+    never chooses a sub-agent, and gets no text of the user before the model has chosen one.
 
     Socket: `server.dispatch_socket`, a Unix socket for the consumer-agent. Plaintext HTTP/2; access to the socket's directory
     and the boot secret protect it.
-    Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; a wrong one fails with
-    `BOOT_SECRET_WRONG`. `traceparent` and `tracestate` (W3C) are optional and become the parent of the sidecar's spans.
-    Tokens: `BindTurnResponse.surface_token` belongs to one turn and goes into every later request of that turn.
+    Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; with a wrong secret the
+    call fails with `BOOT_SECRET_WRONG`. `traceparent` and `tracestate` (W3C) are optional and become the parent of the
+    sidecar's spans.
+    Tokens: every later request of a turn contains `BindTurnResponse.surface_token` of this turn.
     Deadlines: a dispatch settles `dispatch.delivery_margin` (250 ms by default) before the client's deadline, so that the
-    outcomes still reach the client. A deadline nearer than that margin fails with `DEADLINE_TOO_SHORT`.
+    outcomes still reach the client. A dispatch with too short a deadline for that fails with `DEADLINE_TOO_SHORT`.
     Limits: messages of `server.limits.message_bytes` (4 MiB by default), 64 calls in a dispatch, 64 KiB of arguments in a call;
-    beyond them: `MESSAGE_TOO_LARGE` or `INVALID_REQUEST` with the field. Limits of fields are `buf.validate` rules, in all
-    services; SDKs check them before they send. Texts of one line (names, places, reasons) have no control characters.
-    Listeners: a dispatch may have several listeners (its own stream and any number of `ResumeDispatch`). While at least one
-    remains, its client has not gone away. `on_disconnect` applies when the last listener has left.
-    Failures: `google.rpc.ErrorInfo` with domain `sidecar.subagents` and a reason of `subagents.errors.v1.ErrorReason`;
-    `google.rpc.BadRequest` names fields, `google.rpc.RetryInfo` says when to try again.
+    beyond these limits a request fails with `MESSAGE_TOO_LARGE`, or with `INVALID_REQUEST`, which names the field. Limits of
+    fields are `buf.validate` rules in all services; SDKs check them before they send a request. Names, places and reasons
+    have one line and no control characters.
+    Listeners: a dispatch may have several listeners: its own stream, and the streams of any number of `ResumeDispatch` calls.
+    While at least one remains, the calls continue. `on_disconnect` applies when the last listener has left.
+    Failures: a failed call has a `google.rpc.ErrorInfo` with domain `sidecar.subagents` and a reason of
+    `subagents.errors.v1.ErrorReason`;
+    `google.rpc.BadRequest` names fields, `google.rpc.RetryInfo` says when to repeat the request.
     """
 
     @_abc_1.abstractmethod
@@ -136,11 +150,12 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _dispatch_pb2.BindTurnRequest,
         context: _aio.ServicerContext[_dispatch_pb2.BindTurnRequest, _abc.Awaitable[_dispatch_pb2.BindTurnResponse]],
     ) -> _abc.Awaitable[_dispatch_pb2.BindTurnResponse]:
-        """Decides what this turn may call, from memory alone, and freezes it.
+        """Computes the surface of a turn: its tools and its prompt. The surface does not change during the turn.
 
-        Call it before the model is called. Safe to repeat with the same `turn_id` and contents: returns the same surface.
+        Call it before the model is called. Definitions, rollouts and flags are read from memory only. Safe to repeat with the
+        same `turn_id` and contents: the answer has the same surface.
         Errors: `UNKNOWN_ORCHESTRATOR`, `TURN_ID_REUSED`, `INVALID_REQUEST`, `DEFINITIONS_UNAVAILABLE`, `DRAINING`,
-        `ADMISSION_REFUSED`, `FEATURE_UNSUPPORTED`.
+        `ADMISSION_REFUSED`, `FEATURE_UNSUPPORTED`, `UNAUTHENTICATED` (the `user_token` is missing, invalid or of another user).
         """
 
     @_abc_1.abstractmethod
@@ -149,14 +164,16 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _dispatch_pb2.DispatchRequest,
         context: _aio.ServicerContext[_dispatch_pb2.DispatchRequest, _abc.AsyncIterator[_dispatch_pb2.DispatchResponse]],
     ) -> _abc.AsyncIterator[_dispatch_pb2.DispatchResponse]:
-        """Runs the sub-agent calls that one model response contained.
+        """Runs the sub-agent calls of one model response.
 
-        Ends with one outcome for each call, in the order the model emitted them. A failing call does not fail the RPC.
-        Calls beyond the cap are not run; their outcome is `OUTCOME_DROPPED`. Settles before the client's deadline.
-        Safe to repeat with the same `dispatch_id`: attaches to the running dispatch or returns the recorded outcomes.
+        The stream ends with one outcome for each call, in the order in which the model made the calls (emission order). It ends
+        before the client's deadline. A call that fails does not fail the RPC. Calls beyond the fan-out cap do not run; their
+        outcome is `OUTCOME_DROPPED`. Safe to repeat with the same `dispatch_id` and contents: the stream follows the running
+        dispatch, or returns the recorded outcomes.
         Errors: `BINDING_DIGEST_MISMATCH`, `SURFACE_TOKEN_EXPIRED` (bind again), `SURFACE_TOKEN_INVALID`,
         `DISPATCH_ID_REUSED`, `TURN_ENDED`, `TOO_MANY_DISPATCHES`, `PRIOR_CONTEXT_MISSING`, `DEADLINE_TOO_SHORT`,
-        `STORE_UNAVAILABLE`, `ADMISSION_REFUSED`, `INVALID_REQUEST`.
+        `STORE_UNAVAILABLE`, `ADMISSION_REFUSED`, `VERTICAL_BUSY`, `PRINCIPAL_BUSY`, `RECORD_CONFLICT` (another sidecar uses the
+        turn at this moment), `INVALID_REQUEST`, `OVERLOADED` (the client did not read the stream; call `ResumeDispatch`).
         """
 
     @_abc_1.abstractmethod
@@ -165,9 +182,9 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _dispatch_pb2.DispatchUnaryRequest,
         context: _aio.ServicerContext[_dispatch_pb2.DispatchUnaryRequest, _abc.Awaitable[_dispatch_pb2.DispatchUnaryResponse]],
     ) -> _abc.Awaitable[_dispatch_pb2.DispatchUnaryResponse]:
-        """The same without events: answers once, with the outcomes. For callers without streams.
+        """Runs calls as `Dispatch` does, and answers once, with the outcomes. For clients without streams.
 
-        Safe to repeat and errors as `Dispatch`.
+        Safe to repeat, and errors: as for `Dispatch`.
         """
 
     @_abc_1.abstractmethod
@@ -176,11 +193,12 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _dispatch_pb2.ResumeDispatchRequest,
         context: _aio.ServicerContext[_dispatch_pb2.ResumeDispatchRequest, _abc.AsyncIterator[_dispatch_pb2.ResumeDispatchResponse]],
     ) -> _abc.AsyncIterator[_dispatch_pb2.ResumeDispatchResponse]:
-        """Continues to listen to a dispatch, running or settled, after a broken connection.
+        """Continues to listen to a running or settled dispatch after a broken connection.
 
-        Starts with a snapshot, then every event after `after_sequence`; what is no longer kept is declared as a `Gap`.
-        Changes nothing; safe to repeat.
-        Errors: `UNKNOWN_DISPATCH`, `SURFACE_TOKEN_INVALID`, `INVALID_REQUEST`.
+        The stream starts with a snapshot. Every event after `after_sequence` follows; a `Gap` replaces events that are no
+        longer kept. If the sidecar that ran the dispatch is dead, this sidecar takes the dispatch over. Safe to repeat.
+        Errors: `UNKNOWN_DISPATCH`, `SURFACE_TOKEN_INVALID`, `SURFACE_TOKEN_EXPIRED`, `STORE_UNAVAILABLE`, `INVALID_REQUEST`,
+        `OVERLOADED` (the client did not read the stream).
         """
 
     @_abc_1.abstractmethod
@@ -189,13 +207,13 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _dispatch_pb2.CancelCallRequest,
         context: _aio.ServicerContext[_dispatch_pb2.CancelCallRequest, _abc.Awaitable[_dispatch_pb2.CancelCallResponse]],
     ) -> _abc.Awaitable[_dispatch_pb2.CancelCallResponse]:
-        """Cancels one call of a running dispatch; its siblings go on. Its outcome is `OUTCOME_FAILED`, or
-        `OUTCOME_NOT_STARTED` if it was still waiting, with reason `CALL_CANCELLED`.
+        """Cancels one call of a running dispatch; the other calls continue. The outcome of the call is `OUTCOME_FAILED`, or
+        `OUTCOME_NOT_STARTED` if the call was still waiting, with the reason `CALL_CANCELLED`.
 
-        The answer comes when the cancel is on record; the work has stopped before. Safe to repeat: a call that has settled
-        already is left as it is.
-        Errors: `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SURFACE_TOKEN_INVALID`, `RUNS_ELSEWHERE`, `STORE_UNAVAILABLE` (the work
-        has stopped; repeat it, so that no other sidecar resumes it).
+        The call stops at once; the answer comes when the cancellation is on record. Safe to repeat: a settled call keeps its
+        outcome.
+        Errors: `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SURFACE_TOKEN_INVALID`, `RUNS_ELSEWHERE`, `STORE_UNAVAILABLE` (the call has
+        stopped; repeat the request, so that no other sidecar runs the call again).
         """
 
     @_abc_1.abstractmethod
@@ -206,9 +224,10 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_dispatch_pb2.CloseChildResponse]:
         """Gives the parent's verdict on one child and closes it, before the turn ends.
 
-        Needed for children whose card sets `close_on_completion: false`; allowed for all. Safe to repeat with the same
-        verdict. Errors: `UNKNOWN_CHILD`, `CHILD_CLOSED` (still running, or closed with another verdict),
-        `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`.
+        Allowed for all children. A child whose definition sets `close_on_completion: false` needs a verdict, from here or from
+        `EndTurn`. Safe to repeat with the same verdict.
+        Errors: `UNKNOWN_CHILD`, `CHILD_CLOSED` (the child still runs, or was closed with another verdict),
+        `TURN_ENDED`, `RUNS_ELSEWHERE`, `RECORD_CONFLICT`, `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INVALID_REQUEST`.
         """
 
     @_abc_1.abstractmethod
@@ -217,13 +236,15 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _dispatch_pb2.EndTurnRequest,
         context: _aio.ServicerContext[_dispatch_pb2.EndTurnRequest, _abc.Awaitable[_dispatch_pb2.EndTurnResponse]],
     ) -> _abc.Awaitable[_dispatch_pb2.EndTurnResponse]:
-        """Ends the turn: verdict for each child, narration, routing decision. Call it for turns without a dispatch too.
+        """Ends a turn: takes the verdicts on its children and the narration, and returns the routing decision. Also call it for a
+        turn without a dispatch.
 
-        Calls that are still running are cancelled. A turn that is never ended is closed by a reaper as `parent_lost`,
-        and earlier if nothing runs in it and no request for it has come for long.
+        Calls that still run are stopped with the reason `TURN_OVER`. The sidecar closes a turn that its client never ends, with
+        the close reason `parent_lost`: after `dispatch.turn_lifetime`, or after `dispatch.idle_lifetime` without running work and
+        without a request.
         Safe to repeat with the same contents. Errors: `TURN_ID_REUSED` (ended with other contents), `UNKNOWN_CHILD`,
-        `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INLINE_COMPONENT` (the narration holds component data; nothing is
-        changed), `INVALID_REQUEST`.
+        `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INLINE_COMPONENT` (the narration contains component data; the turn stays
+        open), `INVALID_REQUEST`.
         """
 
     @_abc_1.abstractmethod
@@ -232,20 +253,21 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _abc.AsyncIterator[_dispatch_pb2.SessionRequest],
         context: _aio.ServicerContext[_abc.AsyncIterator[_dispatch_pb2.SessionRequest], _abc.AsyncIterator[_dispatch_pb2.SessionResponse]],
     ) -> _abc.AsyncIterator[_dispatch_pb2.SessionResponse]:
-        """The session lane: carries every RPC above over one long stream, at half the cost of a call each.
+        """Opens a session lane: one long stream that carries the RPCs above except `DispatchUnary`, each at about half the cost of a
+        plain RPC.
 
-        The first message of either side holds its `hello`. After that, requests hold operations, and responses hold their
-        results, in any order and in messages as large as is handy (towards the client at most 1 MiB, unless one result
-        alone is larger). An operation has its own deadline, status and credit; that it fails, or is not read, does not
-        affect the others. Operations of one turn begin in the order in which they were sent, so that a cancel may stand
-        beside the dispatch that it is for.
+        The first message of each side contains its `hello`. Later requests contain operations, and later responses contain
+        results of operations, in any order. A response has at most 1 MiB, unless one result alone is larger. Each operation has
+        its own deadline, status and credit (the bytes of results that the client accepts); an operation that fails, or whose
+        results are not read, does not affect the others. Operations of one turn begin in the order in which they were sent, so
+        a cancellation may follow its dispatch in the same message.
 
-        A lane needs a deadline, of at most `Contract.session_deadline`; else it is refused. It is offered where
-        `Contract.features` has `session` (`session.enabled`); elsewhere it fails with `FEATURE_UNSUPPORTED`.
-        A lane that breaks takes no operation with it: dispatches run on. A client that listens again within
-        `SessionServerHello.resume_grace`, with `ResumeDispatch` or the repeated request, continues where it was. After the
-        grace the client counts as gone (`on_disconnect`). All operations are safe to repeat on another lane or as plain RPCs.
-        Ends with OK once the client has closed its side and every operation has its status.
+        A lane needs a deadline of at most `Contract.session_deadline`; otherwise it is refused. A sidecar offers lanes if
+        `Contract.features` contains `session` (setting `session.enabled`); otherwise the lane fails with `FEATURE_UNSUPPORTED`.
+        When a lane breaks, its dispatches continue. A client that listens again within `SessionServerHello.resume_grace`, with
+        `ResumeDispatch` or with the repeated request, misses nothing. After this time the client counts as gone, and
+        `on_disconnect` applies. All operations are safe to repeat on another lane or as plain RPCs.
+        The lane ends with OK when the client has closed its side and every operation has its status.
         Errors of the lane: `SESSION_INVALID`, `SESSION_OVER` (open another one), `ADMISSION_REFUSED` (too many lanes).
         Errors of an operation: those of its RPC, `DEADLINE_EXCEEDED`, `SESSION_CREDIT_EXHAUSTED`, `ADMISSION_REFUSED`.
         """
