@@ -149,6 +149,7 @@ def asked_of(message: runner_pb2.QuestionAsked) -> Asked:
     known = message.answerer == question_pb2.ANSWERER_UNSPECIFIED or message.answerer in ANSWERERS
     if message.kind not in KINDS or not known:
         raise RunnerError("the host asks back with an unknown kind of question, or with an unknown addressee")
+    # A `Duration` may have more seconds than a `timedelta` can, so the value is limited before the conversion.
     seconds = message.expires_in.seconds + message.expires_in.nanos / 1e9
     return Asked(
         kind=KINDS[message.kind],
