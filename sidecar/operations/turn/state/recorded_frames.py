@@ -181,6 +181,7 @@ class ChildFrames:
         )
 
     def _add(self, frame: Frame) -> None:
+        # Before the first attempt nothing happens but a stop, which the dispatch records for its calls (`StoppedCall`).
         if self.attempts:
             # To the newest attempt: what happens in the pause before the next one belongs to the attempt before it.
             self.attempts[-1].add(frame, asyncio.get_running_loop().time())

@@ -217,7 +217,7 @@ class TurnState(Generic[Dispatch]):
         """Return the number of a child's events in drafts that are not known to be recorded."""
         drafts = self._unconfirmed.get(child.dispatch_id, ())
         progress = (each for draft in drafts for each in progress_of(draft.body))
-        return sum(len(each.marks) for each in progress if each.step == child.step_idx)
+        return sum(len(each.marks) for each in progress if each.step == child.step_idx)  # facts name steps, no ids
 
     def settles_unconfirmed(self, child: Child) -> bool:
         """Return whether an unconfirmed draft has the child's outcome, which then takes precedence over the record."""
