@@ -119,6 +119,7 @@ class FileFlags:
         self._path = path
         self._poll_interval = poll_interval
         self._fetched = ""
+        # Not asyncio's own threads: a read that hangs would take one of them from the rest of the process.
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flags-file")
 
     async def fetch(self) -> FlagReport:

@@ -34,6 +34,7 @@ class MemoryFlags:
     """
 
     def __init__(self, on: Iterable[str] = ()) -> None:
+        # `_known` never loses a name: a fetch reports known flags that are off, to distinguish them from unknown ones.
         self._on = self._known = frozenset(on)
         self._revision = 1
         self._fetched = 0
@@ -59,6 +60,7 @@ class MemoryFlags:
     def misbehave(self, fault: FlagFault) -> None:
         """Choose the fault of all later fetches. `FlagFault.NONE` ends it."""
         self._fault = fault
+        # Wakes a fetch that hangs, so that it notices the end of its fault.
         self._moved.set()
 
     async def fetch(self) -> FlagReport:

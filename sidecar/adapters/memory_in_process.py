@@ -127,6 +127,7 @@ class InProcessMemory:
     def _forget_oldest_turn(self, kept: _StoredEpisode) -> None:
         _, turn = kept.turns.popitem(last=False)
         self._weigh(kept, -_weight_of(turn))
+        # Computed anew: a turn that the summary covers was not part of the size, and must not be subtracted.
         kept.size = size_of(_contents(kept))
 
     def _make_room(self) -> None:

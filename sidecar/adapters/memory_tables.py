@@ -29,6 +29,7 @@ from sidecar.core.history.records import (
 )
 from sidecar.core.identifiers import Principal, Slot
 
+# `last_at` never decreases: otherwise an import of old turns could make an episode in use look idle.
 BEGUN: Final = """
 insert into history_episodes as kept (principal, episode_id, last_at) values ($1, $2, $3)
 on conflict (principal, episode_id) do update

@@ -187,6 +187,7 @@ class PolicyThreads:
             try:
                 threading.Thread(target=work, name="lifecycle-policy", daemon=True).start()
             except BaseException:
+                # Without a thread, `settle` is never called, and the policy would be locked for ever.
                 turn.release()
                 raise
             return await answered

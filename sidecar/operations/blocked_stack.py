@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 FRAMES_SHOWN: Final = 12
+"""The most frames of the stack in one report."""
 
 
 class Holder(Struct, frozen=True):
@@ -37,6 +38,7 @@ def holder_of(innermost: FrameType | None, plugins: Mapping[str, str]) -> Holder
         module = str(innermost.f_globals.get("__name__", "?"))
         top = module.partition(".")[0]
         text = f"{module}:{innermost.f_lineno} {innermost.f_code.co_qualname}"
+        # The plugin's innermost frame and not the innermost of all, which may be a library that the plugin calls.
         if not of_plugin and top in plugins:
             plugin, of_plugin = plugins[top], text
         if not outside and top not in sys.stdlib_module_names:

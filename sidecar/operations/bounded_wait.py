@@ -37,6 +37,7 @@ class _Rest:
         self._waits_for = waits_for
 
     def __await__(self) -> Generator[Any, Any, Any]:
+        # Like `yield from`, which cannot be used here: the first value of the work has been taken from it already.
         steps = self._steps
         while True:
             try:

@@ -30,10 +30,11 @@ class Established(Struct, frozen=True):
 
 
 class EstablishPrincipal:
-    """The check. It only reads memory and stores no part of a token.
+    """The check. It only reads memory, and keeps no token itself.
 
     Attributes:
-        tokens_needed: a connector exchanges the tokens of users, so each is kept while its turn is open.
+        tokens_needed: whether the caller must keep the user's token while the turn is open, because a connector
+            exchanges it for another one.
 
     Args:
         tokens: verifies tokens.
@@ -66,9 +67,9 @@ class EstablishPrincipal:
                 "user_token is missing; this sidecar takes the principal of a turn from it (settings: principals)",
                 metadata={"cause": "missing"},
             )
-        # Verified before the comparison: the text of a token that nothing proves must not decide anything.
+        # Verified before the comparison: an unverified token must not decide anything, not even the kind of error.
         proven = self._tokens.principal(token, self._clock.now())
-        # Refused and not corrected: the client believes in another user, and would show this user's data to that one.
+        # Refused and not corrected: the client would show the data of the token's user to the user that it named.
         if claimed not in {"", proven}:
             raise Unauthenticated(
                 "principal is not the user of user_token; leave it empty, or send that user's token",

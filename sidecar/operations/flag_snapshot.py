@@ -165,6 +165,7 @@ class FlagSnapshotKeeper:
 
     async def run(self) -> None:
         """Keep the snapshot fresh until cancelled. The supervisor owns this loop; it does not end by itself."""
+        # `gather` and not a task group, whose order of tasks a simulation could not repeat.
         keepers = [self._keep(name, backend) for name, backend in self._backends.items()]
         await asyncio.gather(*keepers, self._watch_ages())
 
@@ -218,12 +219,14 @@ class FlagSnapshotKeeper:
         try:
             await self._calls.ask(f"{name}, hints", interval, backend.changed)
         except PluginFailed:
-            # A hint that fails at once must not turn the loop into fetches without a pause.
+            # Usually `PluginLate`: there was no hint, and nothing is left to wait for. A hint that fails at once must
+            # not turn the loop into fetches without a pause.
             await asyncio.sleep(max(due - self._clock.monotonic(), 0.0))
 
     async def _watch_ages(self) -> None:
         """Publish at the moment when a report becomes too old, even if that backend's own loop hangs."""
         while True:
+            # Before the snapshot is read: a fetch that answers after this line sets the event again, so none is missed.
             self._contacted.clear()
             until = self._snapshot.fresh_until
             if until == float("inf"):

@@ -81,6 +81,7 @@ class RestConnector:
 
         `call.timeout` limits the whole call, including the wait for a free connection.
         """
+        # Before anything is sent: a call that cannot be sent must be known as unsent, because then it may be repeated.
         body = body_of(call)
         missing = self._missing(call)
         if body is None or missing is not None:

@@ -11,7 +11,7 @@ from sidecar.policy.user_headers import headers_on_behalf
 
 HEADERS: Final = {
     "accept": "application/json",
-    "accept-encoding": "gzip",
+    "accept-encoding": "gzip",  # the only encoding that `response_body.py` unpacks
     "content-type": "application/json",
     "user-agent": "dispatch-sidecar",
 }

@@ -11,6 +11,7 @@ from sidecar.policy.protocols import EnricherAnswer, EnricherRefused, EnricherRe
 
 OK: Final = 200
 MAX_REFUSAL_BYTES: Final = 4096
+"""A refusal is a short JSON object. A longer body, e.g. an error page of a proxy, is not read to its end."""
 REFUSALS: Final = {
     (400, "missing_principal"): RefusalKind.MISSING_PRINCIPAL,
     (403, "principal_mismatch"): RefusalKind.PRINCIPAL_MISMATCH,

@@ -66,6 +66,7 @@ def open_base(root: Path, ref: str) -> GitBase:
         OSError, SubprocessError: git failed.
     """
     git = Git.within(root, SECONDS_AT_MOST)
+    # In a missing folder, the start of git would fail with the same exception as without an installed git.
     if not root.is_dir():
         raise ComparisonRefused(f"{root} is not a folder; give the one that holds {CONFIG_FILE}")
     # One command answers both questions, because starting git takes longer than the answers.

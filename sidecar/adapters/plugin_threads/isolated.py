@@ -190,6 +190,7 @@ def isolated(spec: PluginSpec, make: Callable[[], Any], thread: PluginThread) ->
 
 def _flags(made: object) -> type[IsolatedFlags]:
     """Return the wrapper class with exactly the optional methods of the flag backend: callers check for them."""
+    # Only the presence of methods is checked, so this may run outside of the plugin's thread.
     if isinstance(made, NamedFlagBackend):
         return _NamedSwitching if isinstance(made, FlagWriter) else _Named
     return _Switching if isinstance(made, FlagWriter) else IsolatedFlags

@@ -26,6 +26,7 @@ from sidecar.policy.protocols import (
 from subagents.dispatch.v1 import question_pb2
 from subagents.runner.v1 import runner_pb2
 
+# Without the unspecified kind: a question without a kind cannot be answered, so it is refused.
 KINDS: Final = {question_pb2.QuestionKind.Value(f"QUESTION_KIND_{each.name}"): each for each in QuestionKind}
 ANSWERERS: Final = {question_pb2.Answerer.Value(f"ANSWERER_{each.name}"): each for each in Answerer}
 """Unspecified means the user: if a question does not say who may answer, the model may not."""
@@ -101,6 +102,7 @@ def event_of(raw: bytes) -> RunnerEvent | None:
             return NarrationPart(message.narration)
         case "usage":
             used = message.usage
+            # An absent number is unknown, which is not the same as 0.
             cached = used.cached_input_tokens if used.HasField("cached_input_tokens") else None
             return UsageReported(used.input_tokens, used.output_tokens, cached)
         case "finished":
@@ -121,7 +123,7 @@ def _context(request: RunRequest) -> runner_pb2.InheritedContext:
     context = request.context
     return runner_pb2.InheritedContext(
         principal=context.principal,
-        user_id=context.principal,
+        user_id=context.principal,  # in a chat, both are the user of the turn
         episode_id=context.episode_id,
         turn_id=context.turn_id,
         locale=context.locale,
@@ -149,6 +151,7 @@ def asked_of(message: runner_pb2.QuestionAsked) -> Asked:
     known = message.answerer == question_pb2.ANSWERER_UNSPECIFIED or message.answerer in ANSWERERS
     if message.kind not in KINDS or not known:
         raise RunnerError("the host asks back with an unknown kind of question, or with an unknown addressee")
+    # A `Duration` may have more seconds than a `timedelta` can, so the value is limited before the conversion.
     seconds = message.expires_in.seconds + message.expires_in.nanos / 1e9
     return Asked(
         kind=KINDS[message.kind],

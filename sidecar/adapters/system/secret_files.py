@@ -43,10 +43,10 @@ def read_secrets(path: Path) -> tuple[str, ...]:
     Raises:
         SecretFileProblem: the file cannot be read, other users may read it, or a line is too short.
     """
-    secrets = tuple(line.strip() for line in _text_in(path, SHORTEST).splitlines())
-    if not secrets or any(len(each) < SHORTEST or not each.isprintable() for each in secrets):
+    lines = tuple(line.strip() for line in _text_in(path, SHORTEST).splitlines())
+    if not lines or any(len(each) < SHORTEST or not each.isprintable() for each in lines):
         raise SecretFileProblem(f"{path} must hold lines of {SHORTEST} characters or more{_how(path)}")
-    return secrets
+    return lines
 
 
 def _text_in(path: Path, shortest: int) -> str:

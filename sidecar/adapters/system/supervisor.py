@@ -25,8 +25,10 @@ def reduce_gc_frequency() -> None:
 
 FIRST_WAIT: Final = 0.2
 LONGEST_WAIT: Final = 10.0
-"""Seconds before the first and before each later restart: a loop that always fails must not occupy the event loop, and
-must work again soon after an outage."""
+"""Seconds before a restart: the first number after a healthy run, otherwise twice the last pause, up to the second.
+
+A loop that always fails must not occupy the event loop, and must work again soon after an outage.
+"""
 HEALTHY_AFTER: Final = 60.0
 """Seconds that a loop must run before its next failure counts as the first one again."""
 

@@ -29,6 +29,7 @@ DRAIN = "drain"
 STOP = "stop"
 """Name of the reason against readiness once the process was told to end."""
 SOON = timedelta(seconds=10)
+"""The time after which a refused operator should try again."""
 
 
 class ReadinessControl(Protocol):
@@ -113,6 +114,7 @@ class Administer:
     def __post_init__(self) -> None:
         """Note the start time."""
         self._started_at = self.clock.now()
+        # For the uptime, which a correction of the wall clock must not change.
         self._began = self.clock.monotonic()
         self._verifying = False
 
@@ -133,6 +135,7 @@ class Administer:
             open_turns=self.turns.open,
             calls=self.calls(),
             rollout_version=self.views.current().version,
+            # In force here, but not recorded in the rollout store yet.
             pending_kills=len(self.tombstones.pending()),
         )
 

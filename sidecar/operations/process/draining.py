@@ -18,6 +18,7 @@ from sidecar.operations.turn.state.dispatch_stages import DispatchStage
 from sidecar.operations.turn.state.open_turns import Turn, Turns
 
 LOOK_SECONDS: Final = 0.02
+"""Seconds between two looks at the running work. A drain lasts at most this much longer than the work."""
 TELL_SECONDS: Final = 5.0
 """Seconds between two progress reports."""
 NAMED: Final = 3
@@ -153,6 +154,7 @@ class Drain:
                     # One after the other: the store gets one append at a time while it may be under load from other
                     # replicas.
                     await self._end_turn.reap(turn)
+        # `over` has the turns with running calls, and those at rest that are not left to others.
         oldest = tuple(turn.turn_id for turn in left[:NAMED])
         return RemainingTurns(len(over) + len(left) - len(at_rest), len(at_rest) - len(left), len(left), oldest)
 

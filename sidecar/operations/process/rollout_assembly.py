@@ -213,6 +213,8 @@ def _take_step(ports: RolloutPorts, views: RolloutViews, pinned: PinnedTurns) ->
 def _audit_context(ports: RolloutPorts) -> AuditContext:
     catalogue = ports.definitions.current()
     if catalogue is None:
+        # A step that needs no configuration, such as a kill, works before the first one is loaded.
         return AuditContext("", ())
+    # Only flags that the configuration names: a backend may have thousands of others.
     mentioned = frozenset(name for card in catalogue.cards.values() for name in card.flags)
     return AuditContext(catalogue.agent_definition_version, ports.flags.current().active_flags(mentioned))

@@ -161,10 +161,11 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     """
     grants = grants or GrantTable(ports.ids, ports.lease_held, ports.lease_term)
     hints = RecordHints()
-    # Every append goes through it: a watcher of a turn would otherwise wait for its next poll.
+    # For the appends of turns: their watchers would otherwise wait for the next poll. Scores are appended without it.
     store = NotifyingStore(ports.store, hints)
     dependencies = _dependencies(ports, store, grants, QuestionDesk(keys, rules.question_lifetime))
     turns = Turns(ports.clock, ports.definitions, keys, rules)
+    # Readers get the plain store: only appends notify.
     facts = EpisodeFacts(ports.store, ports.recorder, rules.episode_lookup_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, grants, hints, turns)
     binding = BindingState(keys, facts, compaction, ports.rollouts, partial(_bound, ports))
@@ -208,6 +209,7 @@ def _continue_work(store: Store, clock: Clock, keys: SigningKeys, seconds: float
 
 
 def _places(rules: DispatchRules, ports: Ports) -> DispatchPlaces:
+    # A dispatch keeps its place for all of its calls, then for the append of their outcomes.
     longest = (rules.join_timeout + rules.record_timeout).total_seconds()
 
     def several() -> bool:
@@ -261,7 +263,9 @@ def _history(
     rules: DispatchRules, ports: Ports, grants: GrantTable, hints: RecordHints, turns: Turns
 ) -> tuple[CompactionFacts, HistoryOperations]:
     calls = None
+    # The sidecar's own memory obeys a cancellation, so its calls need no task of their own.
     if not ports.memory_is_own:
+        # The same grace as for attempts: after it, a call that ignores its cancellation is reported.
         calls = PluginCalls(ports.spawner, hung_reports(ports.recorder), rules.cancel_grace.total_seconds())
     memory = BoundedMemory(ports.memory, ports.recorder, rules.history.timeout, calls)
     bounds = SizeBounds(rules.episode_lookup_timeout, rules.episodes_cached, rules.history.size_cache_ttl)

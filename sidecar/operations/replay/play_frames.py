@@ -80,6 +80,7 @@ class Recording:
 
     def durable_at(self, drafts: Sequence[Draft]) -> float:
         """Return when the recorded store had confirmed `drafts`, as far as an attempt waited for it (loop's clock)."""
+        # The earliest: no child of an append could begin before the append was durable, and the first one began then.
         return min((at for draft in drafts for at in self._began(draft.body)), default=0.0)
 
     def _began(self, body: Body) -> Iterator[float]:
@@ -178,6 +179,7 @@ class RecordedRunner:
         attempt = self._recording.attempt(child, request.attempt)
         if attempt is None:
             self._recording.unrecorded.append(f"{child.dispatch_id} {child.call_id}: attempt {request.attempt}")
+            # Not transient: a retry would make still more attempts that were not recorded.
             raise RunnerError("this attempt was not made when the turn was recorded")
         # Here, attempts of children that were opened together begin at the same moment. In the recorded turn they began
         # one after the other, so each waits for its recorded time.
@@ -227,7 +229,7 @@ class RecordedRunner:
         if frame.over:
             used = Usage(frame.input_tokens, frame.output_tokens, frame.cached_input_tokens)
             child.ledger.delegated(ChildId(frame.child_id))
-            # The budget was exhausted, or not, by these tokens too.
+            # The budget counted these tokens while the delegated child ran; here they all count at its end.
             child.ledger.use_tokens(used.total)
             child.add_below(used, barred=frame.barred, sent=frame.sent, unknown=frame.unknown)
             return

@@ -68,6 +68,7 @@ async def replay_turn(
         recording.begun_at[opened.dispatch_id] = loop.time()  # recorded times count from here
         _schedule_stops(recording, operations, opened)
         request = _request_of(opened, document.recorded_outcomes.get(opened.dispatch_id, ()), token)
+        # `begin` subtracts the margin again, so the calls are stopped after the same time as in the recorded turn.
         time_left = opened.settle_by - opened.opened_at + rules.delivery_margin
         try:
             running.append((await operations.dispatch_calls.begin(request, time_left)).dispatch)
@@ -86,6 +87,7 @@ def _request_of(opened: DispatchOpened, recorded: Sequence[CallOutcome], token: 
     request = request_from_json(opened.request_json, token)
     refused = {each.call_id for each in recorded if each.outcome is Outcome.REFUSED}
     calls = [each if each.call_id in refused else replace(each, answering=None) for each in request.calls]
+    # A replay has no listener, so `CANCEL` would stop every call at once.
     return replace(request, calls=tuple(calls), on_disconnect=OnDisconnect.CONTINUE)
 
 

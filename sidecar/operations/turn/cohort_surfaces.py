@@ -83,5 +83,6 @@ class CohortSurfaces:
         return self._surfaces[key]
 
     def _forget(self, catalogue: Catalogue, flags: FlagSnapshot, view: RolloutView) -> None:
+        # The snapshots themselves and not their ids: the id of a freed snapshot may be that of its successor.
         self._made_from = (catalogue, flags, view)
         self._boundaries, self._by_membership, self._surfaces = {}, {}, {}

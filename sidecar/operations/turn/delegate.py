@@ -91,6 +91,7 @@ class Delegate:
     def _context_of(self, parent: Child) -> CallContext:
         """Return the context of the call that `parent` executes. Raises `GrantSpent` if that call is over."""
         turn = self._turns.known(parent.log.run_id)
+        # Delegations first: a delegated child also has the id of the dispatch, but its own call ends earlier.
         above: CallContext | None = self._calls.get(parent.child_id)
         if above is None and turn is not None:
             above = turn.dispatches.get(parent.dispatch_id)
@@ -192,6 +193,7 @@ class Delegate:
                 used = None if child.outcome is None else child.outcome.usage
                 barred, sent, unknown = child.data.barred_anywhere, child.data.effects_sent, child.data.effects_unknown
                 parent.frames.delegated(child.child_id, used, barred=barred, sent=sent, unknown=unknown)
+            # Also if the record refused the opening: a place that stays taken would block the slot until the turn ends.
             self._calls.pop(child.child_id, None)
             parent.ledger.delegated(child.child_id)
             call.turn.queues.leave(child.child_id)

@@ -281,7 +281,7 @@ class DispatchCalls:
             # the children that exist there.
             turn.note_unconfirmed()
             raise refused
-        turn.note_claims(recorded=not deps.store.shared)
+        turn.note_claims(recorded=not deps.store.shared)  # if shared, other sidecars may append other claims
         children = {each.child.call_id: each.child for each in new}
         for child in children.values():
             turn.keep_child(child)  # after the append: a child in memory is a child on record

@@ -80,6 +80,7 @@ class RestoreTurn:
             restored = self._merge_child(turn, child, outcome, may_be_ahead=kept, may_be_revised=reported)
             sent = effects.get(child.opened.child_id)
             if restored is not None and sent is not None:
+                # Not for a kept child, which has counted its effects itself.
                 restored.data.count_below(sent.sent, sent.unknown, barred=False)
         for dispatch in stored.dispatches:
             self._merge_dispatch(turn, dispatch, stored)

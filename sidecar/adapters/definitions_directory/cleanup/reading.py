@@ -81,6 +81,7 @@ MOST_VALUES: Final = 1_000_000
 """Maximum number of values in a manifest. A value that YAML aliases repeat counts each time."""
 
 
+# Without `slots`, because `cached_property` stores its values in `__dict__`.
 @dataclass(frozen=True)
 class Checkout:
     """A checkout, and one sub-agent whose parts are searched in it.
@@ -219,6 +220,7 @@ class Checkout:
             return
         if (self.top / ".git").exists():
             listed = self._git("--literal-pathspecs", "ls-files", "-z", "--", self.from_top(place))
+            # git also lists files that were deleted but whose deletion is not committed.
             yield from (name for name in listed.split("\0") if name and (self.top / name).exists())
             return
         for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
@@ -233,6 +235,7 @@ class Checkout:
 
 def open_checkout(root: Path, request: DecommissionPatchRequest) -> Checkout:
     """Read a checkout. Raises `CheckoutRefused` if its configuration cannot be read, or does not load."""
+    # The root may be reached over a link, but `Checkout.text` refuses every path with a link in it.
     root = root.resolve()
     if not (root / CONFIG_FILE).is_file():
         raise CheckoutRefused(f"{root} holds no {CONFIG_FILE}; give the folder that does with --checkout")
@@ -245,6 +248,7 @@ def open_checkout(root: Path, request: DecommissionPatchRequest) -> Checkout:
         raise CheckoutRefused(
             f"the configuration does not load as it is: {head.problems[0].render()}{more}; `sidecar validate` says all"
         )
+    # In a linked worktree, `.git` is a file, so only its existence counts.
     top = next((each for each in (root, *root.parents) if (each / ".git").exists()), root)
     return Checkout(root, top, head.registries, request)
 

@@ -105,6 +105,7 @@ class YamlText:
         colon = re.compile(r"\s*:").match(self.text, key.end_mark.index)
         if colon is None:
             raise self._refusal(BY_HAND, node)
+        # The lines first: they are below the colon, so its position stays valid.
         self._cut_lines(*self._extent(node, 0, name))
         self._cut(colon.end(), colon.end(), f" {sign}")
 

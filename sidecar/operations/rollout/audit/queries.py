@@ -88,6 +88,7 @@ class ReadActivity(msgspec.Struct, frozen=True):
 
 def _periods(present: SlotRollout, past: SlotHistory, asked: ActivityQuery) -> Iterator[Period]:
     """Read the audit of a slot, and yield when it began and ceased to serve the cohort."""
+    # If retention removed rows, the first period may have begun before the audit.
     before = 0 if past.beginning is None else _ramp_for(past.beginning, asked)
     open_period = Period(None, None, before, "") if before else None
     then = past.beginning

@@ -153,6 +153,7 @@ class AuditRetention:
         now = self._clock.now()
         before = now - self._rules.audit
         try:
+            # One removal after the other, each with a marker of its own: `old_audit` returns a limited number of rows.
             while (old := await self._archive.old_audit(before)) is not None:
                 # Before the removal: afterwards the rows from which the state follows no longer exist.
                 standing = await self._standing(old.number)

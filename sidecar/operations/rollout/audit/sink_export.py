@@ -155,6 +155,7 @@ class SinkExport(Struct, kw_only=True):
     async def _is_mine(self) -> bool:
         """Return whether this replica exports now: the living one with the smallest id."""
         # If the replicas are unknown, another one may be exporting, so rows wait until they are old.
+        # The smallest id, because each replica can find it without an agreement with the others.
         replicas = await read_within(self.store.replicas(), LONGEST_READ)
         if isinstance(replicas, StoreUnavailable):
             return False

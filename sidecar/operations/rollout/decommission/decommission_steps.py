@@ -78,6 +78,7 @@ class Decommissioning(Struct, frozen=True):
 
     async def _refuse_unseen(self, facts: DefinitionFacts) -> None:
         """Refuse while a living replica may still bind the definition because its view is older than the rollback."""
+        # Before the replicas: a replica that reports between the two reads can only be newer.
         newest = await self.store.version()
         behind = [each.instance for each in await self.store.replicas() if each.alive and each.version < newest]
         if behind:

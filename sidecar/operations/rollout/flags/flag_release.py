@@ -70,6 +70,7 @@ class ReleaseFlags(Struct, frozen=True):
         With an older view, a replica would take the switch for a kill.
         """
         replicas = await read_within(self.store.replicas(), LONGEST)
+        # Last, so that it shows a change that was made while the replicas were read.
         newest = await read_within(self.store.version(), LONGEST)
         # Without the store it is unknown which views the replicas use, so nothing is switched.
         # A newer version may have given a flag to another definition, so the flags must be chosen again.

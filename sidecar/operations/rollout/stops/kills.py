@@ -138,12 +138,14 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         if found is None:
             raise not_found(slots, asked)
         stop = self.stops.stop_of(asked, StopKind.KILL, found, actor)
+        # Held here before the write: the store may fail between the read above and the write.
         holds = self._may_be_killed(found.facts)
         warnings = await self.stops.hold(stop) if holds else ()
         recorded = await self.record(asked, stop, held=holds)
         if isinstance(recorded, StoreUnavailable) and not holds:
             raise recorded  # no local stop is in effect, and the record may not have the kill
         switched = FlagOff()
+        # After the record, unlike in `__call__`: here the record decides whether there is anything to kill.
         if isinstance(recorded, StepAnswer) and not self._is_shared(found.facts):
             switched = await self._flag_off(found.facts, actor)
         return self._answer(stop, found, recorded, switched, warnings)

@@ -79,6 +79,7 @@ class RolloutGauges(Struct, frozen=True, kw_only=True):
         for rollout, facts in _all(self.views.current().slots.values()):
             configured = facts.digest in cards
             deprecated = configured and cards[facts.digest].definition.deprecated
+            # Digests of one id are added up below: each may contradict the configuration in its own way.
             found = drifts_of(rollout, facts, flags, configured=configured, deprecated=deprecated)
             key = (str(facts.definition_id),)
             counts[key] = counts.get(key, 0.0) + sum(1 for _ in found)

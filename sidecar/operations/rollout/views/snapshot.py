@@ -25,6 +25,7 @@ from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore
 from sidecar.operations.rollout.store.replicas import PinnedTurnCount
 
 POLL: Final = timedelta(seconds=1)
+"""A change by another replica is noticed after this time at the latest, even if its notification is lost."""
 LONGEST_READ: Final = 2.0
 """Seconds for one access to the store."""
 NOT_ON_RECORD: Final = "killed at this sidecar; not on record yet"

@@ -135,6 +135,7 @@ def recorded_attempts(child: Child, turn: Turn, narration: str) -> tuple[Attempt
         # A replay computes this stop itself.
         if reason is not CallFailure.JOIN_DEADLINE
     ]
+    # A replay must also learn that no attempt was made, and why, e.g. because a breaker was open.
     attempts = frames.attempts or ([] if child.attempts else [frames.none_made()])
     return tuple(
         [
@@ -177,6 +178,7 @@ class Settlement(msgspec.Struct, frozen=True):
         # Before everything else: whatever the attempt returned, the parent must learn that an effect may have happened.
         end = with_effect_unknown(self.end) if child.data.effects_unknown else self.end
         spent = self.spent + child.ledger.usage_below if child.ledger.made else self.spent
+        # None and not zero: a call without reported usage must not look like a free one.
         usage = spent if spent.input_tokens or spent.output_tokens else None
         outcome = outcome_of(child, end, self.took, usage)
         # After the last attempt and before the final event, which must be the last one of the log.

@@ -154,7 +154,7 @@ class CallTool:
         return ToolResult(judgement.payload_json, judgement.status is EnvelopeStatus.PARTIAL)
 
     def _allowed(self, child: Child, tool_id: str, arguments_json: str) -> ToolEntry:
-        """Check tool, arguments and budget, in this order. Source: SX-13, TN-102."""
+        """Check tool, arguments, then budget: a malformed call must not degrade the outcome. Source: SX-13, TN-102."""
         allowed = tool_id in child.contract.permissions.allowed_tools
         tool = next((entry for entry in child.tool.card.tools if entry.id == tool_id), None)
         if not allowed or tool is None or not tool.is_data_backed:
@@ -163,7 +163,7 @@ class CallTool:
                 f"the contract of the served card ({served}) does not allow this tool",
                 metadata={"tool_id": tool_id[:64]},
             )
-        if len(arguments_json.encode(errors="replace")) > ARGUMENTS_LIMIT:
+        if len(arguments_json.encode(errors="replace")) > ARGUMENTS_LIMIT:  # a lone surrogate must not raise here
             raise MessageTooLarge(
                 f"arguments_json is over {ARGUMENTS_LIMIT} bytes", metadata={"limit": str(ARGUMENTS_LIMIT)}
             )
@@ -206,7 +206,7 @@ class CallTool:
         span = self._tracing.tool(child, request.tool.id)
         if span is None:
             return await self._ask(child, request, child.trace)
-        failure, cache_meta = "cancelled", ""
+        failure, cache_meta = "cancelled", ""  # what the span gets if the await below raises
         try:
             judgement = await self._ask(child, request, span.context)
             failure, cache_meta = _span_attributes(judgement)
@@ -253,6 +253,7 @@ class CallTool:
     def _account(self, child: Child, tool: ToolEntry, judgement: Judgement, seconds: float) -> None:
         """Count, alert and record. None of it contains anything that the service sent.
 
+        Called before the grant is checked again: withheld data counts even if the attempt is over.
         Source: PC2-FR-12c, PC2-FR-12d.
         """
         if isinstance(judgement, Released):

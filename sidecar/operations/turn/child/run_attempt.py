@@ -200,6 +200,7 @@ class Attempt:
         if loop.time() >= self._last_event + idle:
             self.end(BrokenReport(CallFailure.RUNNER_IDLE, f"silent for {idle} s", transient=True))
         else:
+            # Set again only when it is due, not for each event: a sub-agent that streams may send thousands of them.
             self._idle = self._context.deadlines.at(self._last_event + idle, self._watch_idle, idle)
 
     async def _consume(self, request: RunRequest) -> None:
@@ -214,7 +215,7 @@ class Attempt:
             self._fail(error)
         except asyncio.CancelledError:
             self.end(BrokenReport(CallFailure.RUNNER_FAILED, "the sub-agent cancelled itself"), heard=True)
-            raise
+            raise  # a swallowed cancellation would hide from the owner of this task that it was stopped
         except BaseException as error:  # noqa: BLE001  SystemExit in a sub-agent must not end the process
             self.end(BrokenReport(CallFailure.RUNNER_FAILED, f"raised {type(error).__name__}"), heard=True)
 
@@ -233,7 +234,7 @@ class Attempt:
         try:
             await self._read_to_the_end(events)
         except InvalidResult:
-            raise
+            raise  # from a check of the sidecar, which a replay repeats: it is not an input
         except BaseException as error:
             self._keep_end(error)
             raise
@@ -249,8 +250,7 @@ class Attempt:
             if self.ended:
                 return  # the attempt has ended; late events are discarded
             self.heard = True
-            # Recorded before the event takes effect: a replay must see the same event even if processing it ends the
-            # attempt.
+            # Before the event takes effect: a replay must see it even if processing it ends the attempt.
             if frames is not None:
                 frames.add(event, self._last_event)
             seen += 1

@@ -44,8 +44,7 @@ class RunChild:
     def __init__(self, rules: DispatchRules, dependencies: TurnDependencies) -> None:
         """Begin with a full retry budget and closed breakers."""
         self.rules, self.dependencies = rules, dependencies
-        # Each call gets an equal part of the dispatch's limit, so that the outcomes of a full fan-out fit into one
-        # message.
+        # An equal part of the dispatch's limit each: the outcomes of a full fan-out must fit into one message.
         share = rules.outcomes_bytes // rules.binding.fan_out_cap
         self.limits = replace(rules.results, total=min(rules.results.total, share))
         self.budget, self.breakers = RetryBudget(rules.retries), Breakers(rules.breaker)
@@ -128,7 +127,7 @@ class ChildRun:
     def _record_attempt(self, attempt_id: AttemptId, now: datetime) -> LaidOut:
         child, turn, values = self._child, self._context.turn, list[Values]()
         if self._stop.settled:  # the record accepts no fact about another attempt after a cancellation
-            self._tell_breaker(None, heard=False)
+            self._tell_breaker(None, heard=False)  # returns the probe of a half-open breaker
             return LaidOut(lambda _, then: self._try(then, self._deps.clock.monotonic()))
         child.begin_attempt(now, attempt_id)
         body = AttemptRepeated(child.dispatch_id, (child.progress(now, values),))
@@ -149,7 +148,7 @@ class ChildRun:
         span = deps.tracing.attempt(child, context.trace, context.turn.claims.episode_id)
         ends_at = context.settle_at if bounds.timeout_at is None else bounds.timeout_at
         child.attempt_runs(span.context if span is not None else context.trace, ends_at)
-        grant = deps.grants.mint(child, attempt_id)
+        grant = deps.grants.mint(child, attempt_id)  # a new one each: an abandoned attempt must reach no data
         attempt = self._attempt = Attempt(
             attempt_id,
             self._runner,
@@ -169,7 +168,7 @@ class ChildRun:
 
     def _attempt_ended(self, how: AttemptEnd) -> None:
         """Process the attempt's result. From now on its sub-agent has no access to data."""
-        attempt, self._attempt = self._attempt, None
+        attempt, self._attempt = self._attempt, None  # a stop from now on must not end this attempt again
         child, deps = self._child, self._deps
         assert attempt is not None  # noqa: S101  for the type checker
         try:
@@ -191,6 +190,7 @@ class ChildRun:
                 end = idle_timeout_failure(end, self._runner.target)
             self._tell_breaker(end, heard=heard)
             if child.ledger.running:
+                # Delegations end first: no retry may run beside them, and their effects decide whether there is one.
                 decide = partial(self._guarded, self._decide, end)
                 child.ledger.end_delegations(CallFailure.CALL_CANCELLED, decide)
             else:
@@ -280,7 +280,7 @@ class ChildRun:
     def _conclude(self, end: AttemptEnd) -> None:
         """Settle the call with its final result, which is recorded together with the other ready steps."""
         if self._concluded:
-            return
+            return  # e.g. `_defect` calls this after the end of its attempt has concluded the call
         self._concluded = True
         if not self._stop.settled:
             # The stop's callback refers to this object. Dropping it breaks the cycle, so that a settled child is freed

@@ -85,6 +85,7 @@ class SendEffect:
         try:
             await self._record(child, tool, key)
         except BaseException:
+            # Also a cancellation, because nothing was sent: the next attempt may send the effect under the same key.
             self._settle(child, tool, AdmittedEffect(key, effect), EffectResult.NOT_SENT)
             raise
         return AdmittedEffect(key, effect)
@@ -125,6 +126,7 @@ class SendEffect:
         """Note a certain result; the next fact of the child records it."""
         admitted.effect.settle(result)
         self._deps.recorder.effect_settled(child.slot, tool.id, result)
+        # The log of a child that has ended accepts no events.
         if child.log.state is ExecutionState.RUNNING:
             child.note(self._deps.clock.now(), What.EFFECT_SETTLED, tool.id, admitted.key, result.value)
 

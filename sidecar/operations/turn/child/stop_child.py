@@ -13,6 +13,7 @@ def stop_child(turn: Turn, child: Child, reason: CallFailure) -> None:
         if dispatch is not None:
             dispatch.calls.stop(child.call_id, reason)
         return
+    # A delegated child is no call of its dispatch; only its parent's ledger knows how to stop it.
     parent = turn.children.get(above)
     delegation = None if parent is None else parent.ledger.running.get(child.child_id)
     if delegation is not None:

@@ -162,6 +162,7 @@ class Calls:
         return tuple(
             [
                 CallSnapshot(call.call_id, slots.get(call.call_id), self._children.get(call.call_id), state)
+                # `_states` was filled in the order of the request, and an update moves no key.
                 for call, state in zip(self._request.calls, self._states.values(), strict=True)
             ]
         )

@@ -153,6 +153,7 @@ class Child:
         """Start the child at `now`, which is `began` by the event loop's clock."""
         if self.outcome is not None:
             raise IllegalTransition("begin", self.log.state)
+        # A restored child keeps its first start, from which its time budget counts.
         self.started_at = self.started_at or now
         self.frames = ChildFrames(began) if keep_frames else None
         # After a takeover, the recorded log may have this event already.

@@ -130,7 +130,7 @@ class LiveDispatch:
         self.stage = DispatchStage.OPEN
         try:
             begin()
-        finally:
+        finally:  # a defect in `begin` must not leave clients waiting for the opening
             self.opened.settle(None)
 
     def withdraw(self, refused: Exception) -> None:
@@ -155,7 +155,7 @@ class LiveDispatch:
         """Execute the rest here, in the remaining time; see `begin_events_after`, `settle_within`."""
         left = (self._settle_by - self._clock.now()).total_seconds() if self._settle_by else 0.0
         self.ownership.take_over()
-        self.begin_events_after(max(self.sequence, events_after))
+        self.begin_events_after(max(self.sequence, events_after))  # listeners here have seen `sequence` already
         self.settle_within(self._clock.monotonic() - self.received_at + max(0.0, left), margin)
 
     def unfollow(self) -> None:
@@ -259,7 +259,7 @@ class LiveDispatch:
         return self._listeners.add()
 
     async def wait_for_opening(self) -> Exception | None:
-        """Return why the opening was refused, or None. The caller counts as a listener while it waits."""
+        """Return why the opening was refused, or None. The caller is a listener meanwhile; cancelling it is a leave."""
         number, _ = self.listen()
         try:
             return await self.opened.wait()

@@ -40,6 +40,7 @@ def text_bytes(turn: Turn) -> int:
     size = 0
     for dispatch in turn.dispatches.values():
         for call in dispatch.request.calls:
+            # Not `len`: one character beyond Latin-1 doubles or quadruples the memory of the whole text.
             size += getsizeof(call.arguments_json)
     for child in turn.children.values():
         if child.outcome is not None:
@@ -185,7 +186,7 @@ class Turns:
         # `end_turn` and takeovers also count as work, so a turn is idle only if nothing that belongs to it runs.
         turn.works -= 1
         if not turn.works:
-            self.working.give_back(id(turn))
+            self.working.give_back(id(turn))  # by id: a turn compares by value, so it has no hash
             self._rest(turn)
 
     def asked_for(self, turn: Turn) -> None:
@@ -197,6 +198,7 @@ class Turns:
 
     def idle_for(self, seconds: float) -> Turn | None:
         """Return the turn that has been idle longest, if it has been idle for `seconds`."""
+        # `_rest` adds at the end, so the first one has been idle longest.
         turn = next((each for each in self._idle.values() if each.ending.closed is None), None)
         return turn if turn is not None and turn.idle_since <= self._clock.monotonic() - seconds else None
 

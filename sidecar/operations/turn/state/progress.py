@@ -129,6 +129,7 @@ class ProgressReports:
         decision, update = self._relay.offer(reporter, event_type, attributes, now)
         if update is not None:
             self._send(update)
+        # One deadline for all batches of the dispatch; `_flush` sets the next one.
         elif decision is Handling.BATCH and not self._flushing:
             self._flush_when_due()
         self._recorder.status_seen(reporter.slot, decision)

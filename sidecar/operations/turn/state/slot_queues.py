@@ -36,6 +36,7 @@ class TurnSlotQueues:
             turn.settle(None)
         else:
             self._starts[key] = turn
+            # A stopped call keeps its place in the queue: `leave` removes it once its outcome is set.
             stop.on_settled(turn.settle)
         return turn
 
