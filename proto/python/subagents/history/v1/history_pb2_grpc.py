@@ -26,18 +26,18 @@ if _version_not_supported:
 
 
 class HistoryServiceStub:
-    """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
+    """Reads the history of episodes and the record of turns, and writes summaries of episodes and scores of calls. Called by the
     consumer-agent over the dispatch socket (`server.dispatch_socket`).
 
     Operators may call `ListTurns`, `GetTurn`, `WatchEvents` and `RecordScore` over the operator socket
     (`operators.socket`), too, with `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
-    `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default); what does not fit is left out,
-    and the answer counts it.
+    `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default); the answer
+    leaves out what does not fit, and counts it.
 
-    What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
-    after `EndTurn` has answered, never before; it waits for what is still on its way here.
+    Recorded turns can be read at once, at every replica that shares the store. `ReadEpisode` reads the episode memory, which
+    gets a turn soon after `EndTurn` has answered; the RPC waits for turns that this sidecar is still writing there.
     """
 
     def __init__(self, channel):
@@ -89,24 +89,24 @@ class HistoryServiceStub:
 
 
 class HistoryServiceServicer:
-    """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
+    """Reads the history of episodes and the record of turns, and writes summaries of episodes and scores of calls. Called by the
     consumer-agent over the dispatch socket (`server.dispatch_socket`).
 
     Operators may call `ListTurns`, `GetTurn`, `WatchEvents` and `RecordScore` over the operator socket
     (`operators.socket`), too, with `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
-    `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default); what does not fit is left out,
-    and the answer counts it.
+    `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default); the answer
+    leaves out what does not fit, and counts it.
 
-    What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
-    after `EndTurn` has answered, never before; it waits for what is still on its way here.
+    Recorded turns can be read at once, at every replica that shares the store. `ReadEpisode` reads the episode memory, which
+    gets a turn soon after `EndTurn` has answered; the RPC waits for turns that this sidecar is still writing there.
     """
 
     def ReadEpisode(self, request, context):
         """Returns the rolling summary of an episode and the turns after it, oldest first.
 
-        An episode that nothing is kept of is empty, which is no error. Changes nothing; safe to repeat.
+        An unknown episode is returned as an empty one. Changes nothing; safe to repeat.
         Errors: `INVALID_REQUEST`, `MEMORY_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -116,8 +116,8 @@ class HistoryServiceServicer:
     def WriteSummary(self, request, context):
         """Replaces the rolling summary of an episode, unless another summary was written since it was read.
 
-        Allowed only while `compaction_due` holds. The turns that it covers stay kept; they are left out of `ReadEpisode`.
-        Safe to repeat: the same summary with the same `expected_revision` is answered as if it were new.
+        Allowed only while compaction is due (`BindTurnResponse.compaction_due`). The turns that the summary covers are kept, but
+        `ReadEpisode` omits them. Safe to repeat with the same summary and `expected_revision`.
         Errors: `SUMMARY_OUTDATED` (read again), `COMPACTION_NOT_DUE`, `RECENT_TURNS_INTACT`, `INLINE_COMPONENT`,
         `INVALID_REQUEST`, `MEMORY_UNAVAILABLE`.
         """
@@ -128,7 +128,7 @@ class HistoryServiceServicer:
     def ListTurns(self, request, context):
         """Returns the turns on record, newest first, a page at a time.
 
-        A turn that begins while pages are read is not on later pages. `as_of` is set while lists are behind the record.
+        A turn that begins while pages are read is not on later pages. `as_of` is set while the list is behind the record.
         Changes nothing; safe to repeat.
         Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
@@ -137,7 +137,7 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetTurn(self, request, context):
-        """Returns all that is on record of one turn: dispatches, children with contracts and events, how it was routed.
+        """Returns the record of one turn: dispatches, children with contracts and events, and the routing decision.
 
         Changes nothing; safe to repeat.
         Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
@@ -147,20 +147,20 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchEvents(self, request, context):
-        """Sends what happens to the children of a turn: what is on record first, then live until the turn has ended.
+        """Returns the events of a turn's children: first the recorded ones, then new ones until the turn has ended.
 
-        Serves turns that run at another sidecar on the same store, too; their events come within about a second.
-        Changes nothing; safe to repeat: give what was seen as `after`, and nothing is lost and nothing comes twice.
-        A drain does not wait for it: the stream ends with a failure then, to be resumed at another replica.
+        The turn may run at another sidecar on the same store; its events then come within about a second. Changes nothing; safe to
+        repeat: with the seen sequences in `after`, no event is lost or repeated. A drain does not wait for this stream: the stream
+        fails, and the client can continue at another replica.
         Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also in the middle), `ADMISSION_REFUSED` (too many
-        watchers; come back later).
+        streams of this RPC; repeat later).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListEpisodes(self, request, context):
-        """Returns the episodes on record, those used last first, a page at a time.
+        """Returns the episodes on record, the most recently used first, a page at a time.
 
         An episode that is used while pages are read is not on later pages.
         Changes nothing; safe to repeat.
@@ -171,11 +171,11 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ExportReplay(self, request, context):
-        """Returns everything that a replay of a turn needs: what it was bound to, its requests and contracts, what came from
-        outside while its sub-agents ran, and what the parent was told, to compare with. `sidecar replay` reads it.
+        """Returns everything that a replay of a turn needs: its surface, requests and contracts, the messages of its runner hosts and
+        data services, and its outcomes, for comparison. `sidecar replay` reads this document.
 
-        Whether it is enough says the replay: what was recorded is removed earlier than the rest of the record. Allowed while
-        the turn is open; what has not settled by then is not in it. Changes nothing; safe to repeat.
+        The recorded messages are removed earlier than the rest of the record; the replay reports what is missing. Allowed while the
+        turn is open; the document then lacks unsettled calls. Changes nothing; safe to repeat.
         Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -183,13 +183,14 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RecordScore(self, request, context):
-        """Records a score of one call: by a judge, by its user, or by a rule. The turn may have ended long ago.
+        """Records a score of one call, given by a judge, by the user, or by a rule. The turn may have ended long ago.
 
-        Slot, definition, digest and arm follow from the record; a client cannot state them. The consumer-agent records what
-        users and rules say, operators and pipelines what judges and rules say. The answer comes when the score is on record.
-        Safe to repeat with the same `score_id` and contents. A score is never changed; a second opinion has another id.
+        Slot, definition, digest and arm come from the record. The consumer-agent records scores of users and rules; operators and
+        pipelines record scores of judges and rules. The answer comes when the score is on record. Safe to repeat with the same
+        `score_id` and contents. A score cannot be changed; another score of the same call needs another id.
         Errors: `UNKNOWN_TURN`, `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SCORE_REFUSED` (no sub-agent has served the call, or not
-        yet; too many scores of the turn; its content was erased), `SCORE_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        yet; the turn has too many scores; the content of the turn was erased), `SCORE_ID_REUSED`, `INVALID_REQUEST`,
+        `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -247,18 +248,18 @@ def add_HistoryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class HistoryService:
-    """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
+    """Reads the history of episodes and the record of turns, and writes summaries of episodes and scores of calls. Called by the
     consumer-agent over the dispatch socket (`server.dispatch_socket`).
 
     Operators may call `ListTurns`, `GetTurn`, `WatchEvents` and `RecordScore` over the operator socket
     (`operators.socket`), too, with `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
-    `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default); what does not fit is left out,
-    and the answer counts it.
+    `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default); the answer
+    leaves out what does not fit, and counts it.
 
-    What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
-    after `EndTurn` has answered, never before; it waits for what is still on its way here.
+    Recorded turns can be read at once, at every replica that shares the store. `ReadEpisode` reads the episode memory, which
+    gets a turn soon after `EndTurn` has answered; the RPC waits for turns that this sidecar is still writing there.
     """
 
     @staticmethod

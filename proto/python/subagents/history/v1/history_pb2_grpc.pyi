@@ -13,95 +13,96 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class HistoryServiceStub:
-    """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
+    """Reads the history of episodes and the record of turns, and writes summaries of episodes and scores of calls. Called by the
     consumer-agent over the dispatch socket (`server.dispatch_socket`).
 
     Operators may call `ListTurns`, `GetTurn`, `WatchEvents` and `RecordScore` over the operator socket
     (`operators.socket`), too, with `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
-    `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default); what does not fit is left out,
-    and the answer counts it.
+    `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default); the answer
+    leaves out what does not fit, and counts it.
 
-    What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
-    after `EndTurn` has answered, never before; it waits for what is still on its way here.
+    Recorded turns can be read at once, at every replica that shares the store. `ReadEpisode` reads the episode memory, which
+    gets a turn soon after `EndTurn` has answered; the RPC waits for turns that this sidecar is still writing there.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ReadEpisode: _aio.UnaryUnaryMultiCallable[_history_pb2.ReadEpisodeRequest, _history_pb2.ReadEpisodeResponse]
     """Returns the rolling summary of an episode and the turns after it, oldest first.
 
-    An episode that nothing is kept of is empty, which is no error. Changes nothing; safe to repeat.
+    An unknown episode is returned as an empty one. Changes nothing; safe to repeat.
     Errors: `INVALID_REQUEST`, `MEMORY_UNAVAILABLE`.
     """
     WriteSummary: _aio.UnaryUnaryMultiCallable[_history_pb2.WriteSummaryRequest, _history_pb2.WriteSummaryResponse]
     """Replaces the rolling summary of an episode, unless another summary was written since it was read.
 
-    Allowed only while `compaction_due` holds. The turns that it covers stay kept; they are left out of `ReadEpisode`.
-    Safe to repeat: the same summary with the same `expected_revision` is answered as if it were new.
+    Allowed only while compaction is due (`BindTurnResponse.compaction_due`). The turns that the summary covers are kept, but
+    `ReadEpisode` omits them. Safe to repeat with the same summary and `expected_revision`.
     Errors: `SUMMARY_OUTDATED` (read again), `COMPACTION_NOT_DUE`, `RECENT_TURNS_INTACT`, `INLINE_COMPONENT`,
     `INVALID_REQUEST`, `MEMORY_UNAVAILABLE`.
     """
     ListTurns: _aio.UnaryUnaryMultiCallable[_history_pb2.ListTurnsRequest, _history_pb2.ListTurnsResponse]
     """Returns the turns on record, newest first, a page at a time.
 
-    A turn that begins while pages are read is not on later pages. `as_of` is set while lists are behind the record.
+    A turn that begins while pages are read is not on later pages. `as_of` is set while the list is behind the record.
     Changes nothing; safe to repeat.
     Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     GetTurn: _aio.UnaryUnaryMultiCallable[_history_pb2.GetTurnRequest, _history_pb2.GetTurnResponse]
-    """Returns all that is on record of one turn: dispatches, children with contracts and events, how it was routed.
+    """Returns the record of one turn: dispatches, children with contracts and events, and the routing decision.
 
     Changes nothing; safe to repeat.
     Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     WatchEvents: _aio.UnaryStreamMultiCallable[_history_pb2.WatchEventsRequest, _history_pb2.WatchEventsResponse]
-    """Sends what happens to the children of a turn: what is on record first, then live until the turn has ended.
+    """Returns the events of a turn's children: first the recorded ones, then new ones until the turn has ended.
 
-    Serves turns that run at another sidecar on the same store, too; their events come within about a second.
-    Changes nothing; safe to repeat: give what was seen as `after`, and nothing is lost and nothing comes twice.
-    A drain does not wait for it: the stream ends with a failure then, to be resumed at another replica.
+    The turn may run at another sidecar on the same store; its events then come within about a second. Changes nothing; safe to
+    repeat: with the seen sequences in `after`, no event is lost or repeated. A drain does not wait for this stream: the stream
+    fails, and the client can continue at another replica.
     Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also in the middle), `ADMISSION_REFUSED` (too many
-    watchers; come back later).
+    streams of this RPC; repeat later).
     """
     ListEpisodes: _aio.UnaryUnaryMultiCallable[_history_pb2.ListEpisodesRequest, _history_pb2.ListEpisodesResponse]
-    """Returns the episodes on record, those used last first, a page at a time.
+    """Returns the episodes on record, the most recently used first, a page at a time.
 
     An episode that is used while pages are read is not on later pages.
     Changes nothing; safe to repeat.
     Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     ExportReplay: _aio.UnaryStreamMultiCallable[_history_pb2.ExportReplayRequest, _history_pb2.ExportReplayResponse]
-    """Returns everything that a replay of a turn needs: what it was bound to, its requests and contracts, what came from
-    outside while its sub-agents ran, and what the parent was told, to compare with. `sidecar replay` reads it.
+    """Returns everything that a replay of a turn needs: its surface, requests and contracts, the messages of its runner hosts and
+    data services, and its outcomes, for comparison. `sidecar replay` reads this document.
 
-    Whether it is enough says the replay: what was recorded is removed earlier than the rest of the record. Allowed while
-    the turn is open; what has not settled by then is not in it. Changes nothing; safe to repeat.
+    The recorded messages are removed earlier than the rest of the record; the replay reports what is missing. Allowed while the
+    turn is open; the document then lacks unsettled calls. Changes nothing; safe to repeat.
     Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     RecordScore: _aio.UnaryUnaryMultiCallable[_history_pb2.RecordScoreRequest, _history_pb2.RecordScoreResponse]
-    """Records a score of one call: by a judge, by its user, or by a rule. The turn may have ended long ago.
+    """Records a score of one call, given by a judge, by the user, or by a rule. The turn may have ended long ago.
 
-    Slot, definition, digest and arm follow from the record; a client cannot state them. The consumer-agent records what
-    users and rules say, operators and pipelines what judges and rules say. The answer comes when the score is on record.
-    Safe to repeat with the same `score_id` and contents. A score is never changed; a second opinion has another id.
+    Slot, definition, digest and arm come from the record. The consumer-agent records scores of users and rules; operators and
+    pipelines record scores of judges and rules. The answer comes when the score is on record. Safe to repeat with the same
+    `score_id` and contents. A score cannot be changed; another score of the same call needs another id.
     Errors: `UNKNOWN_TURN`, `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SCORE_REFUSED` (no sub-agent has served the call, or not
-    yet; too many scores of the turn; its content was erased), `SCORE_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    yet; the turn has too many scores; the content of the turn was erased), `SCORE_ID_REUSED`, `INVALID_REQUEST`,
+    `STORE_UNAVAILABLE`.
     """
 
 class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
+    """Reads the history of episodes and the record of turns, and writes summaries of episodes and scores of calls. Called by the
     consumer-agent over the dispatch socket (`server.dispatch_socket`).
 
     Operators may call `ListTurns`, `GetTurn`, `WatchEvents` and `RecordScore` over the operator socket
     (`operators.socket`), too, with `x-subagents-role-token` as for `AdminService` instead of the boot secret, and its errors.
 
     Metadata: `x-subagents-boot-secret`, exactly once, with the content of `server.boot_secret_file`; `traceparent` and
-    `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default); what does not fit is left out,
-    and the answer counts it.
+    `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default); the answer
+    leaves out what does not fit, and counts it.
 
-    What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
-    after `EndTurn` has answered, never before; it waits for what is still on its way here.
+    Recorded turns can be read at once, at every replica that shares the store. `ReadEpisode` reads the episode memory, which
+    gets a turn soon after `EndTurn` has answered; the RPC waits for turns that this sidecar is still writing there.
     """
 
     @_abc_1.abstractmethod
@@ -112,7 +113,7 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_history_pb2.ReadEpisodeResponse]:
         """Returns the rolling summary of an episode and the turns after it, oldest first.
 
-        An episode that nothing is kept of is empty, which is no error. Changes nothing; safe to repeat.
+        An unknown episode is returned as an empty one. Changes nothing; safe to repeat.
         Errors: `INVALID_REQUEST`, `MEMORY_UNAVAILABLE`.
         """
 
@@ -124,8 +125,8 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_history_pb2.WriteSummaryResponse]:
         """Replaces the rolling summary of an episode, unless another summary was written since it was read.
 
-        Allowed only while `compaction_due` holds. The turns that it covers stay kept; they are left out of `ReadEpisode`.
-        Safe to repeat: the same summary with the same `expected_revision` is answered as if it were new.
+        Allowed only while compaction is due (`BindTurnResponse.compaction_due`). The turns that the summary covers are kept, but
+        `ReadEpisode` omits them. Safe to repeat with the same summary and `expected_revision`.
         Errors: `SUMMARY_OUTDATED` (read again), `COMPACTION_NOT_DUE`, `RECENT_TURNS_INTACT`, `INLINE_COMPONENT`,
         `INVALID_REQUEST`, `MEMORY_UNAVAILABLE`.
         """
@@ -138,7 +139,7 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_history_pb2.ListTurnsResponse]:
         """Returns the turns on record, newest first, a page at a time.
 
-        A turn that begins while pages are read is not on later pages. `as_of` is set while lists are behind the record.
+        A turn that begins while pages are read is not on later pages. `as_of` is set while the list is behind the record.
         Changes nothing; safe to repeat.
         Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
@@ -149,7 +150,7 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _history_pb2.GetTurnRequest,
         context: _aio.ServicerContext[_history_pb2.GetTurnRequest, _abc.Awaitable[_history_pb2.GetTurnResponse]],
     ) -> _abc.Awaitable[_history_pb2.GetTurnResponse]:
-        """Returns all that is on record of one turn: dispatches, children with contracts and events, how it was routed.
+        """Returns the record of one turn: dispatches, children with contracts and events, and the routing decision.
 
         Changes nothing; safe to repeat.
         Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
@@ -161,13 +162,13 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _history_pb2.WatchEventsRequest,
         context: _aio.ServicerContext[_history_pb2.WatchEventsRequest, _abc.AsyncIterator[_history_pb2.WatchEventsResponse]],
     ) -> _abc.AsyncIterator[_history_pb2.WatchEventsResponse]:
-        """Sends what happens to the children of a turn: what is on record first, then live until the turn has ended.
+        """Returns the events of a turn's children: first the recorded ones, then new ones until the turn has ended.
 
-        Serves turns that run at another sidecar on the same store, too; their events come within about a second.
-        Changes nothing; safe to repeat: give what was seen as `after`, and nothing is lost and nothing comes twice.
-        A drain does not wait for it: the stream ends with a failure then, to be resumed at another replica.
+        The turn may run at another sidecar on the same store; its events then come within about a second. Changes nothing; safe to
+        repeat: with the seen sequences in `after`, no event is lost or repeated. A drain does not wait for this stream: the stream
+        fails, and the client can continue at another replica.
         Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also in the middle), `ADMISSION_REFUSED` (too many
-        watchers; come back later).
+        streams of this RPC; repeat later).
         """
 
     @_abc_1.abstractmethod
@@ -176,7 +177,7 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _history_pb2.ListEpisodesRequest,
         context: _aio.ServicerContext[_history_pb2.ListEpisodesRequest, _abc.Awaitable[_history_pb2.ListEpisodesResponse]],
     ) -> _abc.Awaitable[_history_pb2.ListEpisodesResponse]:
-        """Returns the episodes on record, those used last first, a page at a time.
+        """Returns the episodes on record, the most recently used first, a page at a time.
 
         An episode that is used while pages are read is not on later pages.
         Changes nothing; safe to repeat.
@@ -189,11 +190,11 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _history_pb2.ExportReplayRequest,
         context: _aio.ServicerContext[_history_pb2.ExportReplayRequest, _abc.AsyncIterator[_history_pb2.ExportReplayResponse]],
     ) -> _abc.AsyncIterator[_history_pb2.ExportReplayResponse]:
-        """Returns everything that a replay of a turn needs: what it was bound to, its requests and contracts, what came from
-        outside while its sub-agents ran, and what the parent was told, to compare with. `sidecar replay` reads it.
+        """Returns everything that a replay of a turn needs: its surface, requests and contracts, the messages of its runner hosts and
+        data services, and its outcomes, for comparison. `sidecar replay` reads this document.
 
-        Whether it is enough says the replay: what was recorded is removed earlier than the rest of the record. Allowed while
-        the turn is open; what has not settled by then is not in it. Changes nothing; safe to repeat.
+        The recorded messages are removed earlier than the rest of the record; the replay reports what is missing. Allowed while the
+        turn is open; the document then lacks unsettled calls. Changes nothing; safe to repeat.
         Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
@@ -203,13 +204,14 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _history_pb2.RecordScoreRequest,
         context: _aio.ServicerContext[_history_pb2.RecordScoreRequest, _abc.Awaitable[_history_pb2.RecordScoreResponse]],
     ) -> _abc.Awaitable[_history_pb2.RecordScoreResponse]:
-        """Records a score of one call: by a judge, by its user, or by a rule. The turn may have ended long ago.
+        """Records a score of one call, given by a judge, by the user, or by a rule. The turn may have ended long ago.
 
-        Slot, definition, digest and arm follow from the record; a client cannot state them. The consumer-agent records what
-        users and rules say, operators and pipelines what judges and rules say. The answer comes when the score is on record.
-        Safe to repeat with the same `score_id` and contents. A score is never changed; a second opinion has another id.
+        Slot, definition, digest and arm come from the record. The consumer-agent records scores of users and rules; operators and
+        pipelines record scores of judges and rules. The answer comes when the score is on record. Safe to repeat with the same
+        `score_id` and contents. A score cannot be changed; another score of the same call needs another id.
         Errors: `UNKNOWN_TURN`, `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SCORE_REFUSED` (no sub-agent has served the call, or not
-        yet; too many scores of the turn; its content was erased), `SCORE_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        yet; the turn has too many scores; the content of the turn was erased), `SCORE_ID_REUSED`, `INVALID_REQUEST`,
+        `STORE_UNAVAILABLE`.
         """
 
 def add_HistoryServiceServicer_to_server(servicer: HistoryServiceServicer, server: _aio.Server) -> None: ...

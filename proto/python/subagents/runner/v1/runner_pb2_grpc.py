@@ -31,7 +31,8 @@ class SubAgentRunnerServiceStub:
     sidecar can open, or a loopback address.
 
     Metadata: `traceparent` and `tracestate` if the turn is traced. The deadline of `Run` is `RunRequest.timeout`. Messages: at
-    most `server.limits.message_bytes` of the sidecar (4 MiB by default). A host that breaks a rule of `RunResponse` fails the attempt.
+    most `server.limits.message_bytes` of the sidecar (4 MiB by default). A host that breaks a rule of `RunResponse` fails the
+    attempt.
     """
 
     def __init__(self, channel):
@@ -58,7 +59,8 @@ class SubAgentRunnerServiceServicer:
     sidecar can open, or a loopback address.
 
     Metadata: `traceparent` and `tracestate` if the turn is traced. The deadline of `Run` is `RunRequest.timeout`. Messages: at
-    most `server.limits.message_bytes` of the sidecar (4 MiB by default). A host that breaks a rule of `RunResponse` fails the attempt.
+    most `server.limits.message_bytes` of the sidecar (4 MiB by default). A host that breaks a rule of `RunResponse` fails the
+    attempt.
     """
 
     def Run(self, request, context):
@@ -112,7 +114,8 @@ class SubAgentRunnerService:
     sidecar can open, or a loopback address.
 
     Metadata: `traceparent` and `tracestate` if the turn is traced. The deadline of `Run` is `RunRequest.timeout`. Messages: at
-    most `server.limits.message_bytes` of the sidecar (4 MiB by default). A host that breaks a rule of `RunResponse` fails the attempt.
+    most `server.limits.message_bytes` of the sidecar (4 MiB by default). A host that breaks a rule of `RunResponse` fails the
+    attempt.
     """
 
     @staticmethod

@@ -18,7 +18,8 @@ class SubAgentRunnerServiceStub:
     sidecar can open, or a loopback address.
 
     Metadata: `traceparent` and `tracestate` if the turn is traced. The deadline of `Run` is `RunRequest.timeout`. Messages: at
-    most `server.limits.message_bytes` of the sidecar (4 MiB by default). A host that breaks a rule of `RunResponse` fails the attempt.
+    most `server.limits.message_bytes` of the sidecar (4 MiB by default). A host that breaks a rule of `RunResponse` fails the
+    attempt.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -45,7 +46,8 @@ class SubAgentRunnerServiceServicer(metaclass=_abc_1.ABCMeta):
     sidecar can open, or a loopback address.
 
     Metadata: `traceparent` and `tracestate` if the turn is traced. The deadline of `Run` is `RunRequest.timeout`. Messages: at
-    most `server.limits.message_bytes` of the sidecar (4 MiB by default). A host that breaks a rule of `RunResponse` fails the attempt.
+    most `server.limits.message_bytes` of the sidecar (4 MiB by default). A host that breaks a rule of `RunResponse` fails the
+    attempt.
     """
 
     @_abc_1.abstractmethod

@@ -30,8 +30,9 @@ class ToolGatewayServiceStub:
     `RunRequest.gateway_target` (`server.agents_socket`).
 
     Metadata: `x-subagents-grant`, exactly once, with `RunRequest.grant`; the grant ends with the attempt. The gateway, not
-    the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments; `server.limits.max_agent_streams` calls
-    at a time on one connection; messages of `server.limits.message_bytes` (4 MiB by default).
+    the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments;
+    `server.limits.max_agent_streams` calls at a time on one connection; messages of `server.limits.message_bytes` (4 MiB by
+    default).
     """
 
     def __init__(self, channel):
@@ -62,8 +63,9 @@ class ToolGatewayServiceServicer:
     `RunRequest.gateway_target` (`server.agents_socket`).
 
     Metadata: `x-subagents-grant`, exactly once, with `RunRequest.grant`; the grant ends with the attempt. The gateway, not
-    the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments; `server.limits.max_agent_streams` calls
-    at a time on one connection; messages of `server.limits.message_bytes` (4 MiB by default).
+    the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments;
+    `server.limits.max_agent_streams` calls at a time on one connection; messages of `server.limits.message_bytes` (4 MiB by
+    default).
     """
 
     def CallTool(self, request, context):
@@ -132,8 +134,9 @@ class ToolGatewayService:
     `RunRequest.gateway_target` (`server.agents_socket`).
 
     Metadata: `x-subagents-grant`, exactly once, with `RunRequest.grant`; the grant ends with the attempt. The gateway, not
-    the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments; `server.limits.max_agent_streams` calls
-    at a time on one connection; messages of `server.limits.message_bytes` (4 MiB by default).
+    the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments;
+    `server.limits.max_agent_streams` calls at a time on one connection; messages of `server.limits.message_bytes` (4 MiB by
+    default).
     """
 
     @staticmethod

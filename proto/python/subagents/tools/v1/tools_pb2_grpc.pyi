@@ -17,8 +17,9 @@ class ToolGatewayServiceStub:
     `RunRequest.gateway_target` (`server.agents_socket`).
 
     Metadata: `x-subagents-grant`, exactly once, with `RunRequest.grant`; the grant ends with the attempt. The gateway, not
-    the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments; `server.limits.max_agent_streams` calls
-    at a time on one connection; messages of `server.limits.message_bytes` (4 MiB by default).
+    the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments;
+    `server.limits.max_agent_streams` calls at a time on one connection; messages of `server.limits.message_bytes` (4 MiB by
+    default).
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -51,8 +52,9 @@ class ToolGatewayServiceServicer(metaclass=_abc_1.ABCMeta):
     `RunRequest.gateway_target` (`server.agents_socket`).
 
     Metadata: `x-subagents-grant`, exactly once, with `RunRequest.grant`; the grant ends with the attempt. The gateway, not
-    the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments; `server.limits.max_agent_streams` calls
-    at a time on one connection; messages of `server.limits.message_bytes` (4 MiB by default).
+    the caller, decides for which user the data service is asked. Limits: 64 KiB of arguments;
+    `server.limits.max_agent_streams` calls at a time on one connection; messages of `server.limits.message_bytes` (4 MiB by
+    default).
     """
 
     @_abc_1.abstractmethod
