@@ -133,6 +133,7 @@ class FlagSnapshotKeeper:
             named: returns all flag names that may be read from a backend, given by its name.
         """
         self._named = named
+        # Now and not at the next interval: at the start they were asked without names, and the first bind needs their flags.
         await self.refresh([name for name, each in self._backends.items() if isinstance(each, NamedFlagBackend)])
 
     @property
