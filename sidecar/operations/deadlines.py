@@ -61,6 +61,7 @@ class Deadlines:
 
     def cancel_all(self) -> None:
         """Cancel all deadlines."""
+        # The entries hold the dispatch; `_arm` finds none and removes the timer, too.
         self._queue.clear()
         self._arm()
 

@@ -79,6 +79,7 @@ class RecordRules(Struct, frozen=True):
     """
 
     page: int = 50
+    # Leaves a quarter of a message of 4 MiB (`server.limits.message_bytes`) for what surrounds the texts.
     answer_bytes: int = 3 * 1024 * 1024
     batch_bytes: int = 256 * 1024
     watchers: int = 64
@@ -125,6 +126,7 @@ class DispatchRules(Struct, frozen=True):
     replay_buffer_events: int = 1024
     cancel_grace: timedelta = timedelta(seconds=5)
     episodes_cached: int = 10_000
+    # Leaves a quarter of a message of 4 MiB (`server.limits.message_bytes`) for what surrounds the answers.
     outcomes_bytes: int = 3 * 1024 * 1024
     question_lifetime: timedelta = timedelta(hours=24)
     cost: CostBudgets = field(default_factory=CostBudgets)
@@ -132,6 +134,7 @@ class DispatchRules(Struct, frozen=True):
     admission: AdmissionRules = field(default_factory=AdmissionRules)
     retries: RetryRules = field(default_factory=RetryRules)
     breaker: BreakerRules = field(default_factory=BreakerRules)
+    # `RunChild` lowers the limit of one answer to its share of `outcomes_bytes`.
     results: ResultLimits = field(default_factory=ResultLimits)
     envelopes: EnvelopeLimits = field(default_factory=EnvelopeLimits)
     signatures: SignatureRules = field(default_factory=SignatureRules)

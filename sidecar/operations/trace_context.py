@@ -81,6 +81,7 @@ def trace_of(metadata: Iterable[tuple[str, str | bytes]]) -> TraceContext:
     """Return the trace of a call as its client sent it. Source: W3C trace context."""
     found = {TRACEPARENT: "", TRACESTATE: ""}
     for name, value in metadata:
+        # gRPC gives bytes for keys that end with `-bin`.
         if name in found and isinstance(value, str):
             found[name] = value
     return trace_context(found[TRACEPARENT], found[TRACESTATE]) if found[TRACEPARENT] else NO_TRACE

@@ -127,6 +127,7 @@ class ReadRampEvidence:
                     "the record has been replaced; its ramps are counted anew",
                     retry_after=timedelta(seconds=1),
                 ) from None
+            # Counting rarely waits by itself: without the pauses, a full read would delay the binds of this process.
             for number, turn in enumerate(changes.turns, 1):
                 await self._count(ramp, turn)
                 if number % TURNS_IN_A_ROW == 0:

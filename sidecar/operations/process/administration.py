@@ -135,6 +135,7 @@ class Administer:
             open_turns=self.turns.open,
             calls=self.calls(),
             rollout_version=self.views.current().version,
+            # In force here, but not recorded in the rollout store yet.
             pending_kills=len(self.tombstones.pending()),
         )
 

@@ -103,6 +103,7 @@ class Ports(Struct, frozen=True):
     tracing: Tracing = NO_TRACING
     off_loop: RunInThread = run_inline
     reports: ReportFiles | None = None
+    # A record that no other process shares needs no lease: these two never change.
     lease_held: Callable[[], bool] = lambda: True
     lease_term: Callable[[], int] = lambda: 0
     cohorts: Callable[[Cohort], None] = lambda _: None
@@ -161,7 +162,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     """
     grants = grants or GrantTable(ports.ids, ports.lease_held, ports.lease_term)
     hints = RecordHints()
-    # Every append goes through it: a watcher of a turn would otherwise wait for its next poll.
+    # For the appends of turns: their watchers would otherwise wait for the next poll. Scores are appended without it.
     store = NotifyingStore(ports.store, hints)
     dependencies = _dependencies(ports, store, grants, QuestionDesk(keys, rules.question_lifetime))
     turns = Turns(ports.clock, ports.definitions, keys, rules)
@@ -209,6 +210,7 @@ def _continue_work(store: Store, clock: Clock, keys: SigningKeys, seconds: float
 
 
 def _places(rules: DispatchRules, ports: Ports) -> DispatchPlaces:
+    # A dispatch keeps its place for all of its calls, then for the append of their outcomes.
     longest = (rules.join_timeout + rules.record_timeout).total_seconds()
 
     def several() -> bool:
@@ -264,6 +266,7 @@ def _history(
     calls = None
     # The sidecar's own memory obeys a cancellation, so its calls need no task of their own.
     if not ports.memory_is_own:
+        # The same grace as for attempts: after it, a call that ignores its cancellation is reported.
         calls = PluginCalls(ports.spawner, hung_reports(ports.recorder), rules.cancel_grace.total_seconds())
     memory = BoundedMemory(ports.memory, ports.recorder, rules.history.timeout, calls)
     bounds = SizeBounds(rules.episode_lookup_timeout, rules.episodes_cached, rules.history.size_cache_ttl)

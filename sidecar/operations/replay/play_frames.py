@@ -229,7 +229,7 @@ class RecordedRunner:
         if frame.over:
             used = Usage(frame.input_tokens, frame.output_tokens, frame.cached_input_tokens)
             child.ledger.delegated(ChildId(frame.child_id))
-            # The budget was exhausted, or not, by these tokens too.
+            # The budget counted these tokens while the delegated child ran; here they all count at its end.
             child.ledger.use_tokens(used.total)
             child.add_below(used, barred=frame.barred, sent=frame.sent, unknown=frame.unknown)
             return

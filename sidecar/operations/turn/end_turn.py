@@ -108,6 +108,7 @@ class EndTurn:
 
     def give_up(self, turn: Turn) -> None:
         """End an idle turn to make room for others. Does not wait."""
+        # Not in the task: `Turns` has removed the turn from its idle ones, so it must refuse dispatches from now on.
         self._begin(turn, None, IDLE)
         self._deps.recorder.idle_turn_ended("room")
         self._deps.spawner.spawn(self._reaped(turn), f"give up {turn.turn_id}")

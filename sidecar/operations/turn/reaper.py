@@ -47,6 +47,7 @@ class Reaper:
                 # An end that was not confirmed may have been found in the record later; then it is not reported yet.
                 self._end_turn.report(turn)
                 self._turns.forget(turn)
+        # The loop terminates: a turn that was reaped is closed or forgotten, so `idle_for` returns another one.
         while (idle := self._turns.idle_for(self._idle_lifetime)) is not None:
             if not await self._end_turn.reap(idle, IDLE):
                 return  # the store is unavailable: the other turns would fail in the same way

@@ -154,7 +154,7 @@ class CallTool:
         return ToolResult(judgement.payload_json, judgement.status is EnvelopeStatus.PARTIAL)
 
     def _allowed(self, child: Child, tool_id: str, arguments_json: str) -> ToolEntry:
-        """Check tool, arguments and budget, in this order. Source: SX-13, TN-102."""
+        """Check tool, arguments, then budget: a malformed call must not degrade the outcome. Source: SX-13, TN-102."""
         allowed = tool_id in child.contract.permissions.allowed_tools
         tool = next((entry for entry in child.tool.card.tools if entry.id == tool_id), None)
         if not allowed or tool is None or not tool.is_data_backed:

@@ -44,6 +44,7 @@ class ChildReports:
     async def _write(self, files: ReportFiles, child: Child, outcome: CallOutcome) -> None:
         try:
             contract = child.contract
+            # Inside `try`: the pattern comes from the card and may give no valid path.
             path = report_path(contract.parent.run_id, contract.outputs.report_path_pattern, contract.parent.step_idx)
             events = await self._record.child_events(TurnId(contract.parent.run_id), child.child_id)
             report = ChildReport(

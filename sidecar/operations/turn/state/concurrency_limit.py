@@ -39,6 +39,7 @@ class ConcurrencyLimit:
         self._longest = longest
         self._clock = clock
         self._since: dict[object, float] = {}
+        # When the last free place was taken. It is read only while all places are taken, so 0 never reaches a client.
         self._full_since = 0.0
 
     @property
@@ -135,6 +136,7 @@ class DispatchPlaces(ConcurrencyLimit):
                 retry_after=SHARE_RETRY,
             )
         by_name, held = surface.by_name, self._by_vertical
+        # A call of an unknown tool gets its outcome without a place.
         for call in calls:
             tool = by_name.get(call.tool_name)
             if tool is not None and held.get(tool.card.definition.vertical, 0) >= self._of_vertical:

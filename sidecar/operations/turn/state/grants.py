@@ -71,6 +71,7 @@ class GrantTable:
 
     def revoke_all_of(self, child_id: ChildId) -> None:
         """Revoke the grants of a child that another sidecar has taken over."""
+        # A list, because `revoke` removes entries of `_keys`.
         for attempt_id in [each for each, key in self._keys.items() if self._live[key].child.child_id == child_id]:
             self.revoke(attempt_id)
 

@@ -259,7 +259,7 @@ class LiveDispatch:
         return self._listeners.add()
 
     async def wait_for_opening(self) -> Exception | None:
-        """Return why the opening was refused, or None. The caller counts as a listener while it waits."""
+        """Return why the opening was refused, or None. The caller is a listener meanwhile; cancelling it is a leave."""
         number, _ = self.listen()
         try:
             return await self.opened.wait()

@@ -44,7 +44,7 @@ from sidecar.policy.protocols import (
 from subagents_errors import CallFailure
 
 FRAME_BYTES: Final = 32
-"""Approximate size of a frame without its texts."""
+"""Approximate size of a frame without its texts, in bytes. The exact size is known only after the serialisation."""
 MICROSECONDS: Final = 1_000_000
 TOO_LARGE: Final = f"over {LARGEST // 1024} KiB"
 UNREADABLE: Final = "the sub-agent reported something that is no text"
@@ -181,6 +181,7 @@ class ChildFrames:
         )
 
     def _add(self, frame: Frame) -> None:
+        # Before the first attempt nothing happens but a stop, which the dispatch records for its calls (`StoppedCall`).
         if self.attempts:
             # To the newest attempt: what happens in the pause before the next one belongs to the attempt before it.
             self.attempts[-1].add(frame, asyncio.get_running_loop().time())

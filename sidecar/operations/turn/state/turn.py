@@ -88,7 +88,7 @@ class TurnState(Generic[Dispatch]):
     token: str
     surface: Surface
     reap_at: float
-    bind_request: object = None
+    bind_request: object = None  # repeated binds must equal it; None: another process bound the turn
     compaction_due: CompactionDue = CompactionDue.UNKNOWN
     next_step: int = 0
     queues: TurnSlotQueues = field(default_factory=TurnSlotQueues)
@@ -208,7 +208,7 @@ class TurnState(Generic[Dispatch]):
             self._forget(salts)
 
     def _forget(self, salts: Set[bytes]) -> None:
-        for dispatch_id, drafts in list(self._unconfirmed.items()):
+        for dispatch_id, drafts in list(self._unconfirmed.items()):  # a copy, because entries are deleted below
             drafts[:] = [each for each in drafts if each.salt not in salts]
             if not drafts:
                 del self._unconfirmed[dispatch_id]
@@ -217,7 +217,7 @@ class TurnState(Generic[Dispatch]):
         """Return the number of a child's events in drafts that are not known to be recorded."""
         drafts = self._unconfirmed.get(child.dispatch_id, ())
         progress = (each for draft in drafts for each in progress_of(draft.body))
-        return sum(len(each.marks) for each in progress if each.step == child.step_idx)
+        return sum(len(each.marks) for each in progress if each.step == child.step_idx)  # facts name steps, no ids
 
     def settles_unconfirmed(self, child: Child) -> bool:
         """Return whether an unconfirmed draft has the child's outcome, which then takes precedence over the record."""

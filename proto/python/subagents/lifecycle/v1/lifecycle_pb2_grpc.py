@@ -30,15 +30,14 @@ if _version_not_supported:
 
 
 class LifecycleServiceStub:
-    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
+    """Takes the steps of rollouts, and returns their state. Called by operators and automation.
 
-    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
-    field. `traceparent` and `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default).
+    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the actor of a step is the subject of the
+    token. `traceparent` and `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
-    `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
-    contents, or of another operator (another subject, or another key), fails with `REQUEST_ID_REUSED`. A new attempt of a
-    refused or held step takes a new id.
+    `request_id` and contents: the answer is the first one, also if it was a refusal. The same id with other contents, or from
+    another operator (another subject or key), fails with `REQUEST_ID_REUSED`. To try a refused or held step again, use a new id.
     """
 
     def __init__(self, channel):
@@ -185,21 +184,21 @@ class LifecycleServiceStub:
 
 
 class LifecycleServiceServicer:
-    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
+    """Takes the steps of rollouts, and returns their state. Called by operators and automation.
 
-    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
-    field. `traceparent` and `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default).
+    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the actor of a step is the subject of the
+    token. `traceparent` and `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
-    `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
-    contents, or of another operator (another subject, or another key), fails with `REQUEST_ID_REUSED`. A new attempt of a
-    refused or held step takes a new id.
+    `request_id` and contents: the answer is the first one, also if it was a refusal. The same id with other contents, or from
+    another operator (another subject or key), fails with `REQUEST_ID_REUSED`. To try a refused or held step again, use a new id.
     """
 
     def Transition(self, request, context):
         """Moves a definition from `dev` to `test`, or from `test` to `promote` once `pre_merge` has passed.
 
-        In `promote` it is at 0 % and not active; its flags are created, off. Safe to repeat with the same `request_id`.
+        A definition enters `promote` with a ramp of 0 % and inactive; its flags are created, switched off. Safe to repeat with
+        the same `request_id`.
         Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`, `REVISION_CONFLICT` (read again),
         `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
@@ -210,9 +209,9 @@ class LifecycleServiceServicer:
     def SetRamp(self, request, context):
         """Sets the ramp of a definition in `promote`. A raise needs `pre_ramp`, one to 100 % `pre_full`; lowering needs no gate.
 
-        The first non-zero step makes it active and switches its flags on. Only the role `operator` raises; `automation` may
-        lower (`ROLE_REQUIRED`). A raise during a pause is taken, and `StepResult.warnings` says what the end of the pause
-        will expose. What is set already changes nothing. Safe to repeat with the same `request_id`.
+        The first non-zero step makes the definition active and switches its flags on. Only the role `operator` raises;
+        `automation` may lower (`ROLE_REQUIRED`). A raise during a pause is taken, and `StepResult.warnings` says what the end of
+        the pause will expose. A ramp that is already set changes nothing. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED` and `GATE_HELD` (the ramp stays where it is),
         `REVISION_CONFLICT` (read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
@@ -221,10 +220,10 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ConfigureRollout(self, request, context):
-        """Declares the rollout config of a slot: its mode, and the steps that its ramp may take. No ramp moves by it.
+        """Sets the mode of a slot, and the curve: the steps that its ramp may take. Ramps do not change.
 
-        From `EXPERIMENT` to `FULL` serves the control arm, too; if the ramp is above 0, its gate has to pass.
-        What is declared already changes nothing. Safe to repeat with the same `request_id`.
+        The change from `EXPERIMENT` to `FULL` also exposes the control arm; if the ramp is above 0, the gate of that ramp must
+        pass. Values that are already set change nothing. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins at 100 %), `POLICY_DENIED`, `GATE_FAILED` and
         `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
@@ -234,9 +233,9 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RampDown(self, request, context):
-        """Sets a ramp to 0 because a safety floor was breached, and nothing else; waits for no gate and no policy.
+        """Sets a ramp to 0 because of a breach, a violated safety limit. Waits for no gate and no policy.
 
-        Acts before it is on record, as `Kill` does (see `StepResult.reached`).
+        The ramp-down takes effect before it is on record, as a `Kill` does (see `StepResult.reached`).
         The next raise needs `AcknowledgeBreach` and `pre_ramp`. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (not in `promote`), `REVISION_CONFLICT` (only if `expected_revision` was given),
         `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
@@ -246,7 +245,7 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AcknowledgeBreach(self, request, context):
-        """Takes note of a breach; the next raise needs that. Safe to repeat, also with another `request_id`.
+        """Acknowledges a breach, which the next raise requires. Safe to repeat, also with another `request_id`.
 
         Errors: `TRANSITION_REFUSED` (no such breach is open), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
@@ -256,10 +255,11 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def OverrideGate(self, request, context):
-        """Lets one `fail` of one gate pass for one step, until it expires; never an outage, never a policy's denial.
+        """Overrides one gate: lets one step pass although the gate failed, until the override expires. An unavailable gate and the
+        denial of a policy cannot be overridden.
 
-        Takes no step itself. Safe to repeat with the same `request_id`.
-        Errors: `TRANSITION_REFUSED` (the step does not need that gate, or it has expired), `POLICY_DENIED`,
+        The override takes no step itself. Safe to repeat with the same `request_id`.
+        Errors: `TRANSITION_REFUSED` (the step does not need that gate, or the override has expired), `POLICY_DENIED`,
         `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -267,37 +267,37 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RollBack(self, request, context):
-        """Moves a definition to `rollback`, for good; if it was active, its recorded target is active again at its own ramp.
+        """Moves a definition to `rollback` permanently. If it was active, its target becomes active again, at the target's own ramp.
 
-        The request may name another target, or none. Waits for no gate and no policy. Running turns keep what they were
-        bound to. Safe to repeat with the same `request_id`.
-        Errors: `TRANSITION_REFUSED` (also: the target cannot serve; `metadata` has the `choices`, ids and `none` divided by
-        `|`), `REVISION_CONFLICT` (of `expected_revision` if it was given, or of a `target_digest` that the slot does not
-        have), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        The request may name another target, or none. Waits for no gate and no policy. Running turns keep their surface. Safe to
+        repeat with the same `request_id`.
+        Errors: `TRANSITION_REFUSED` (also: the target cannot serve; `metadata` has the `choices`: ids and `none`, separated by
+        `|`), `REVISION_CONFLICT` (`expected_revision` was given and is outdated, or the slot does not have the
+        `target_digest`), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Activate(self, request, context):
-        """Puts a definition that is still in `promote` back into an empty slot, at its own last ramp.
+        """Makes a definition in `promote` active again in an empty slot, at its own last ramp.
 
         Safe to repeat with the same `request_id`.
-        Errors: `TRANSITION_REFUSED` (the slot is not empty, or it was never active), `POLICY_DENIED`, `REVISION_CONFLICT`,
-        `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Errors: `TRANSITION_REFUSED` (the slot is not empty, or the definition was never active), `POLICY_DENIED`,
+        `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Kill(self, request, context):
-        """Takes a definition off every surface at once, for all users and for good; its slot stays empty.
+        """Withdraws a definition permanently and immediately from all users; its slot stays empty.
 
-        Acts before it is on record, waits for no gate, no policy and no flag backend; while the store is away it holds at
-        the replica that was asked, which records it as soon as it can (see `StepResult.reached`). Running turns keep what they
-        were bound to. Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (it serves no user: in `dev`, or in `test` and no backend is seen to have its kill
-        flag), `REVISION_CONFLICT` (of an unknown `digest`), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
+        The kill takes effect before it is on record, and waits for no gate, policy or flag backend. While the store is
+        unavailable, the kill holds at the replica that received it, which records it as soon as possible (see
+        `StepResult.reached`). Running turns keep their surface. Safe to repeat, also with another `request_id`.
+        Errors: `TRANSITION_REFUSED` (the definition serves no user: it is in `dev`, or in `test` and no flag backend has its kill
+        flag), `REVISION_CONFLICT` (the `digest` is unknown), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
         `INVALID_REQUEST`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -305,47 +305,49 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RetireFlags(self, request, context):
-        """Retires the two flags of a definition at 100 %; from then on the definition counts as always on.
+        """Retires the two flags of a definition with a ramp of 100 %. The flags then no longer decide about the definition.
 
         Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
-        `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Errors: `TRANSITION_REFUSED` (the ramp is below 100 %, or the definition is not active), `POLICY_DENIED`,
+        `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SwitchFlagOn(self, request, context):
-        """Switches a flag of a definition on again by hand; it serves no user beyond the ramp that its gates have passed.
+        """Switches a flag of a definition on again. The ramp does not change, so no user beyond it is served.
 
-        Only of a definition in `promote` whose flags were switched on by its ramp: nothing is created here, and nothing that
-        no gate has seen comes on. A kill flag that fell stays off, for its fall is a kill. Waits for no gate and no policy. What
-        is on changes nothing. With a flag backend that the sidecar does not write the answer has `StepResult.edits`, and
-        nothing is changed. Safe to repeat with the same `request_id`.
-        Errors: `TRANSITION_REFUSED`, `REVISION_CONFLICT` (of the rollout, or of the flag if `expected_version` was given; read
-        again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Allowed for a definition in `promote` whose flags its ramp has switched on before; no flag is created. A kill flag that was
+        switched off stays off, because this killed the definition. Waits for no gate and no policy. A flag that is on does not
+        change. If the sidecar cannot write the flag backend, nothing is changed and the answer has `StepResult.edits`. Safe to
+        repeat with the same `request_id`.
+        Errors: `TRANSITION_REFUSED`, `REVISION_CONFLICT` (the revision of the rollout, or the given `expected_version` of the
+        flag, is outdated; read again), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SwitchCohortFlagOff(self, request, context):
-        """Switches the cohort flag of a definition off: it serves no user from the next bind on; its state and ramp stay.
+        """Pauses a definition: switches its cohort flag off, so that it serves no user from the next bind on. Its state and ramp
+        stay.
 
-        Other definitions behind that flag pause, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
-        changes nothing, and no flag is created. Edits as for `SwitchFlagOn`. Safe to repeat with the same `request_id`.
-        Errors: `TRANSITION_REFUSED` (no flag decides about it), `REVISION_CONFLICT` (only if a revision or version was given),
-        `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
+        Other definitions with the same flag pause too: see `StepResult.flag`. Waits for no gate and no policy. A flag that is off
+        does not change; no flag is created. `StepResult.edits` as for `SwitchFlagOn`. Safe to repeat with the same `request_id`.
+        Errors: `TRANSITION_REFUSED` (no flag decides about the definition), `REVISION_CONFLICT` (only if a revision or version
+        was given), `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be
+        switched).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SwitchKillFlagOff(self, request, context):
-        """Switches the kill flag of a definition off, which kills every definition behind it for good: see `StepResult.flag`.
+        """Switches the kill flag of a definition off, which permanently kills every definition with this flag: see `StepResult.flag`.
 
-        The kill itself is put on record by whichever sidecar sees the fall first. `Kill` needs neither flag nor store; use it
-        where this fails. All else as for `SwitchCohortFlagOff`.
+        The first sidecar that sees the flag off records the kills. If this RPC fails, use `Kill`, which needs neither flag nor
+        store. Everything else as for `SwitchCohortFlagOff`.
         Errors: as for `SwitchCohortFlagOff`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -353,36 +355,37 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def BeginDecommission(self, request, context):
-        """Begins to take a definition that is in `rollback` away for good: the window of cleanup runs from now.
+        """Begins the decommission of a definition in `rollback`: its removal from the configuration, in five steps within a window.
 
-        The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun continues as it
-        is. Safe to repeat, also with another `request_id`.
+        The state stays `rollback`; from now on the definition can be neither changed nor killed. A decommission that has begun
+        does not change. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (another state, or open turns are bound to it), `POLICY_DENIED`, `GATE_FAILED` and
-        `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
-        `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the open turns are not known).
+        `GATE_HELD` (gates that lifecycle policies add), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
+        `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the open turns could not be read).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def TakeDecommissionStep(self, request, context):
-        """Puts on record that the next of the five steps was done in the configuration repository.
+        """Records that the next of the five steps of a decommission was done in the configuration repository.
 
-        What the sidecar can see in the configuration it has loaded it checks; for what it cannot see (modules, the eval suite)
-        the operator's word (`confirmed`) is required. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (not begun, out of order, open turns are bound to it, the configuration still needs or
-        holds it, `confirmed` is missing, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
-        `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        The sidecar checks what the loaded configuration shows. The rest (modules, eval suite) the operator must confirm in
+        `confirmed`. A step that was taken before changes nothing. Safe to repeat, also with another `request_id`.
+        Errors: `TRANSITION_REFUSED` (no decommission has begun, the step is out of order, open turns are bound to the definition,
+        the configuration still contains what the step removes, `confirmed` is missing, step 5 before both decisions),
+        `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`, `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
+        `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DecideDecommission(self, request, context):
-        """Records what becomes of the eval suite, or of the tools that only this definition used; each is decided by itself.
+        """Records the decision about the eval suite, or about the tools that only this definition used. Each needs a decision.
 
-        May be decided anew until step 5 is taken. Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (not begun, or step 5 is taken), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
+        A decision can be changed until step 5 is taken. Safe to repeat, also with another `request_id`.
+        Errors: `TRANSITION_REFUSED` (no decommission has begun, or step 5 is taken), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
         `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -390,12 +393,12 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UndoDecommission(self, request, context):
-        """Takes a decommission back, as long as neither code nor prompt blocks are deleted; the state stays `rollback`.
+        """Undoes a decommission, as long as neither code nor prompt blocks are deleted; the state stays `rollback`.
 
-        The entry is brought back in the configuration repository, for replay; it serves no user. Safe to repeat with the same
-        `request_id`.
-        Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`, `REQUEST_ID_REUSED`,
-        `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        Afterwards restore the entry in the configuration repository, for replay; the definition serves no user. Safe to repeat
+        with the same `request_id`.
+        Errors: `TRANSITION_REFUSED` (no decommission has begun, or it is too late), `REVISION_CONFLICT`, `UNKNOWN_DEFINITION`,
+        `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -411,7 +414,7 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetFlags(self, request, context):
-        """Returns the two flags of each definition of a slot: value, backend, version, and how fresh that is.
+        """Returns the two flags of each definition of a slot, with value, backend, version and age.
 
         Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
@@ -420,18 +423,19 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListRollouts(self, request, context):
-        """Returns the rollouts of all slots, by slot, and how fresh the flags are.
+        """Returns the rollouts of all slots, sorted by slot, and the age of the flags of each backend.
 
-        Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE` (with `or_replica_view` only before the first read).
+        Changes nothing; safe to repeat. Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE` (with `or_replica_view` only before
+        the first read of the store).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExplainServing(self, request, context):
-        """Says why a user gets, or does not get, the sub-agent of a slot; now, or at a time in the past.
+        """Explains why a user gets, or does not get, the sub-agent of a slot, now or at a time in the past.
 
-        The past is replayed from the audit; what the audit does not keep is taken as it is now, and `assumptions` names it.
+        The past is computed from the audit. What the audit does not have is assumed to be as now, and `assumptions` names it.
         Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -439,9 +443,9 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PreviewRamp(self, request, context):
-        """Says how many of the users seen lately a proposed ramp would add and take away. Only counts leave the sidecar.
+        """Returns how many of the recent users of this sidecar a ramp would add and remove. Only counts leave the sidecar.
 
-        Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would take the sub-agent from a user, which
+        Changes nothing; safe to repeat. Errors: `TRANSITION_REFUSED` (a raise would remove a user from the ramp, which
         is a defect: report it), `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -449,19 +453,20 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchAudit(self, request, context):
-        """Sends audit rows, oldest first, then each new one within about a second; ends only when the client leaves.
+        """Returns the audit rows, oldest first, then each new row within about a second. The stream ends only when the client leaves,
+        unless the request sets `no_follow`.
 
-        Changes nothing; safe to repeat: give the newest number seen as `after`, and nothing is lost and nothing comes twice.
-        A drain does not wait for it. Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also in the middle).
+        Changes nothing; safe to repeat: with the highest sequence seen as `after_sequence`, no row is lost or repeated. A drain
+        does not wait for this stream. Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also in the middle).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListActivePeriods(self, request, context):
-        """Says when a definition was active for a cohort: for one user, or for a share of all.
+        """Returns when a definition was active for one user, or for a share of all users.
 
-        From the stored audit alone; whether flags were off for a while is not part of it. Changes nothing; safe to repeat.
+        The answer comes from the audit alone, so it does not show times when flags were off. Changes nothing; safe to repeat.
         Errors: `UNKNOWN_DEFINITION`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -469,9 +474,10 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListReplicas(self, request, context):
-        """Returns the sidecars that serve lately, and the newest version that the binds of each show.
+        """Returns the sidecars that reported recently, and the newest version of all rollouts that each uses for binds.
 
-        A step is in effect everywhere once every living replica shows `StepResult.rollout_version`. Changes nothing; safe to repeat.
+        A step is in effect everywhere once every living replica shows `StepResult.rollout_version`. Changes nothing; safe to
+        repeat.
         Errors: `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -479,7 +485,8 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListDecommissions(self, request, context):
-        """Returns the decommissions that have not ended, by slot, with what is left to do and which have outlived their window.
+        """Returns the decommissions that have not ended, sorted by slot, with the remaining work and whether their window is
+        exceeded. With `include_finished`, also those that have ended.
 
         Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE`.
         """
@@ -488,11 +495,11 @@ class LifecycleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetRampEvidence(self, request, context):
-        """Returns what each ramp between 0 % and 100 % has shown since it was set: calls, failures, latency, tokens and scores of
-        active definition and target, as numbers without anything of a user. `sidecar ramp-watchdog` decides by it.
+        """Returns the observations of each ramp between 0 % and 100 % since it was set: calls, failures, latency, tokens and scores
+        of the active definition and of the target. They are counts without data of users. `sidecar ramp-watchdog` decides by them.
 
-        Counts from the record when it is asked, at most 5 s long; `facts_behind` says what is left for the next request.
-        Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION` (no ramp in that slot), `INVALID_REQUEST`,
+        Each request counts from the record for at most 5 s; `facts_behind` says how much is left for the next request.
+        Changes nothing; safe to repeat. Errors: `UNKNOWN_DEFINITION` (the slot has no such ramp), `INVALID_REQUEST`,
         `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -646,15 +653,14 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LifecycleService:
-    """Takes the steps of rollouts, and reads how they stand. Called by operators and automation.
+    """Takes the steps of rollouts, and returns their state. Called by operators and automation.
 
-    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the token's subject is the actor, never a
-    field. `traceparent` and `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default).
+    Socket: `operators.socket`. Metadata: `x-subagents-role-token`, exactly once; the actor of a step is the subject of the
+    token. `traceparent` and `tracestate` are optional. Messages: at most `server.limits.message_bytes` (4 MiB by default).
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
-    `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
-    contents, or of another operator (another subject, or another key), fails with `REQUEST_ID_REUSED`. A new attempt of a
-    refused or held step takes a new id.
+    `request_id` and contents: the answer is the first one, also if it was a refusal. The same id with other contents, or from
+    another operator (another subject or key), fails with `REQUEST_ID_REUSED`. To try a refused or held step again, use a new id.
     """
 
     @staticmethod
