@@ -65,7 +65,7 @@ class GuardedGate:
     def __init__(self, name: str, client: GateClient) -> None:
         self._name = name
         self._client = client
-        self._left: list[asyncio.Task[GateAnswer]] = []
+        self._abandoned: list[asyncio.Task[GateAnswer]] = []
 
     async def ask(self, question: GateQuestion) -> GateAnswer:
         """Ask the gate. If this call is cancelled, cancel the client's call, too, but do not wait for its end.
@@ -74,8 +74,8 @@ class GuardedGate:
             GateUnavailable: too many abandoned calls still run, or the client ended this call by a cancellation.
         """
         # Calls that have ended are removed only when the next question needs their number.
-        self._left = [task for task in self._left if not task.done()]
-        if len(self._left) >= MOST_LEFT:
+        self._abandoned = [task for task in self._abandoned if not task.done()]
+        if len(self._abandoned) >= MOST_LEFT:
             raise GateUnavailable(f"gate client {self._name} does not come back from {MOST_LEFT} earlier questions")
         task = asyncio.get_running_loop().create_task(self._asked(question))
         try:
@@ -85,7 +85,7 @@ class GuardedGate:
             if not task.done():
                 task.cancel()
                 task.add_done_callback(_retrieve_exception)
-                self._left.append(task)
+                self._abandoned.append(task)
         if task.cancelled():
             raise GateUnavailable(f"gate client {self._name} gave the question up by itself")
         return task.result()

@@ -133,6 +133,7 @@ class FlagSnapshotKeeper:
             named: returns all flag names that may be read from a backend, given by its name.
         """
         self._named = named
+        # Not at the next interval: the fetch of the start had no names to ask for, and the first bind needs the flags.
         await self.refresh([name for name, each in self._backends.items() if isinstance(each, NamedFlagBackend)])
 
     @property

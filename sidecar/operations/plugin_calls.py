@@ -147,6 +147,7 @@ class PluginCalls:
 
     def _report(self, exchange: _Exchange[Answer]) -> None:
         if exchange.runs:
+            # The entry exists: this call itself counts as abandoned until it ends.
             self._on_hung(exchange.plugin, self._left_behind[exchange.plugin])
 
 

@@ -52,6 +52,7 @@ def compare_with_commit(root: Path, ref: str) -> Comparison:
     """
     try:
         return _with_commit(root, open_base(root, ref))
+    # Before `OSError`, which includes it. `open_base` has checked the folder, so only git can be missing.
     except FileNotFoundError:
         raise ComparisonRefused("git is not installed; install it, or give the base as a folder: --base-dir") from None
     except subprocess.TimeoutExpired:

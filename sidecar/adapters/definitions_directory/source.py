@@ -72,7 +72,7 @@ class DefinitionsSource:
     ) -> None:
         """Start without definitions; the first `refresh` reads the files."""
         self._root = root
-        self._tell = [on_change]
+        self._observers = [on_change]
         self._count = count
         self._commits_of = commits_of
         self._pause = pause
@@ -114,7 +114,7 @@ class DefinitionsSource:
 
     def add_observer(self, tell: Callable[[DefinitionsChange], None]) -> None:
         """Also call `tell` with each new version. It must not raise or block."""
-        self._tell.append(tell)
+        self._observers.append(tell)
 
     async def run(self) -> None:
         """Check for changes until cancelled. The supervisor restarts this loop."""
@@ -159,7 +159,7 @@ class DefinitionsSource:
             self._keep(loaded.catalogue)
         change = DefinitionsChange(loaded, self._revision, loaded.catalogue is not None)
         # Called after `_current` is set, because observers read the new version.
-        for tell in self._tell:
+        for tell in self._observers:
             tell(change)
 
     def _keep(self, catalogue: Catalogue) -> None:

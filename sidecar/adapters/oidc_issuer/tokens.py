@@ -89,6 +89,7 @@ class IssuerTokens:
         """Return the role that the role claim means. Raises `RoleTokenInvalid` if it means no role, or several."""
         claim = claims.get(self._rules.role_claim)
         values = claim if isinstance(claim, list) else [claim]
+        # A set, because several values of the claim may mean the same role.
         roles = {self._rules.roles[value] for value in values if isinstance(value, str) and value in self._rules.roles}
         if len(roles) != 1:
             what = "means no role" if not roles else "means several roles"

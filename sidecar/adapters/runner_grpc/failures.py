@@ -73,6 +73,7 @@ def _reason(raw: bytes) -> str:
             info = ErrorInfo()
             if packed.Unpack(info) and info.domain == DOMAIN:
                 return info.reason
+    # A host may send any bytes. Without a readable reason, the status code alone decides.
     except DecodeError:
         pass
     return ""

@@ -115,6 +115,7 @@ class RolloutOperations(Struct, frozen=True):
 
         Raises what `ExecuteStep` raises.
         """
+        # A stop must take effect in this process before it is recorded, so it takes another path than the other steps.
         holds = phases_of(asked).holds
         if holds is not None:
             return await self.stops.by_kind[holds](asked, actor)
@@ -181,6 +182,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
 def _evidence_reader(ports: RolloutPorts) -> "Callable[[], Awaitable[Sequence[RampReading]]]":
     """Return what reads the evidence of ramps; it is imported when a watchdog first asks."""
 
+    # Cached: the reader keeps its counts between requests, so that each fact is read once.
     @cache
     def reader() -> "ReadRampEvidence":
         from sidecar.operations.evaluation.ramp_evidence import ReadRampEvidence  # noqa: PLC0415  few deployments ask
@@ -202,6 +204,7 @@ def _take_step(ports: RolloutPorts, views: RolloutViews, pinned: PinnedTurns) ->
         proofs=ContentProofs(ports.definitions, store, ports.validate),
         policies=Policies(ports.policies_of, store, clock, ports.recorder, ports.ask_policy),
         gates=GateEvaluator(ports.gate_rules, ports.gate_for, clock, ports.recorder),
+        # Functions and not their present values: flags and views are replaced as a whole at each change.
         flags=FlagSwitching(writer_of=ports.writer_of, snapshot=flags, shown=lambda: views.current().slots),
         by_hand=ManualFlagSwitch(
             writer_of=ports.writer_of, flags=flags, killed=ports.tombstones.all, recorder=ports.recorder

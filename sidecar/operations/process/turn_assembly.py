@@ -103,6 +103,7 @@ class Ports(Struct, frozen=True):
     tracing: Tracing = NO_TRACING
     off_loop: RunInThread = run_inline
     reports: ReportFiles | None = None
+    # A record that no other process shares needs no lease: these two never change.
     lease_held: Callable[[], bool] = lambda: True
     lease_term: Callable[[], int] = lambda: 0
     cohorts: Callable[[Cohort], None] = lambda _: None

@@ -158,27 +158,27 @@ class LastVerdict:
         """Begin with nothing read."""
         self._store = store
         self._after = 0
-        self._said: dict[Digest, LastGateVerdicts] = {}
+        self._verdicts: dict[Digest, LastGateVerdicts] = {}
 
     def of(self, digest: Digest) -> LastGateVerdicts | None:
         """Return the last answers about a definition, as of the last `look`."""
-        return self._said.get(digest)
+        return self._verdicts.get(digest)
 
     async def look(self) -> None:
         """Read the rows that are new. Raises `StoreUnavailable`."""
         async for page in pages_of(self._store, AuditQuery(after=self._after)):
             for row in page:
-                self._hear(row)
+                self._remember(row)
 
-    def _hear(self, row: AuditRow) -> None:
+    def _remember(self, row: AuditRow) -> None:
         # Rows are only added at the end, so nothing before this number can change any more.
         self._after = max(self._after, row.number)
         event = row.body
         # Transitions carry no answers of gates.
         if not isinstance(event, RolloutEvent):
             return
-        if event.what is RolloutEventKind.REVISED and Digest(event.detail) in self._said:
+        if event.what is RolloutEventKind.REVISED and Digest(event.detail) in self._verdicts:
             # A minor revision keeps the verdicts under its new digest; the row's detail is the earlier one.
-            self._said[event.digest] = self._said.pop(Digest(event.detail))
+            self._verdicts[event.digest] = self._verdicts.pop(Digest(event.detail))
         elif event.gate_results:
-            self._said[event.digest] = LastGateVerdicts(event.gate_results, event.at)
+            self._verdicts[event.digest] = LastGateVerdicts(event.gate_results, event.at)

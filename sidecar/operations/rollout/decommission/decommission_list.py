@@ -134,13 +134,13 @@ class WatchDecommissions:
         self._warned = {digest: at for digest, at in self._warned.items() if digest in late}
         for digest, (rollout, facts, record) in late.items():
             dates = f"begun {record.began_at:%Y-%m-%d}, due {record.due_at:%Y-%m-%d}"
-            said = "; ".join((dates, *pending_steps(facts)))
+            detail = "; ".join((dates, *pending_steps(facts)))
             if digest not in self._warned or now - self._warned[digest] >= AGAIN_AFTER:
                 self._warned[digest] = now
-                self._recorder.anomaly(OVERDUE, f"{facts.definition_id}: {said}")
+                self._recorder.anomaly(OVERDUE, f"{facts.definition_id}: {detail}")
             # By due date: a decommission that was undone and begun again has another one, and needs a row of its own.
             if self._on_record.get(digest) != record.due_at:
-                event = window_passed(rollout, facts, record, now, said)
+                event = window_passed(rollout, facts, record, now, detail)
                 if await self._recorded(_noted(rollout, event)):
                     self._on_record[digest] = record.due_at
 

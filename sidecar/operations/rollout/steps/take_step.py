@@ -157,7 +157,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         found = match_on_record({each.slot: each for each in rollouts}, asked, held.stop if held else None)
         if phases.by_revision and held is None:
             _refuse_other_revision(asked, found.rollout)
-        if earlier is not None and is_done(earlier, asked, actor) and not self._is_left(found):
+        if earlier is not None and is_done(earlier, asked, actor) and not self._is_killable_again(found):
             return previous_answer(earlier, asked, actor)
         at = held.stop.at if held is not None and phases.dated_as_held else self.clock.now()
         by, gates = actor_of(asked, actor, at, self.audit_context()), tuple[GateResult, ...]()
@@ -196,7 +196,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
             return _Plan(found=found, change=killed)
         return _Plan(found=found, change=changed(asked, *found, by))
 
-    def _is_left(self, found: DefinitionMatch) -> bool:
+    def _is_killable_again(self, found: DefinitionMatch) -> bool:
         """Return whether a kill that was completed before still has something to kill."""
         return transitions.may_be_killed(found.facts, flag_exists=self.flags.kill_flag_exists(found.facts))
 

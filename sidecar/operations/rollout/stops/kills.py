@@ -132,7 +132,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         """Kill a definition that this replica does not know, or considers not killable: the record may be newer."""
         rollouts = await read_within(self.stops.store.rollouts(), LONGEST_WRITE)
         if isinstance(rollouts, StoreUnavailable):
-            return await self._in_the_dark(asked, actor, rollouts)
+            return await self._kill_unknown(asked, actor, rollouts)
         slots = {each.slot: each for each in rollouts}
         found = match_in(slots, asked)
         if found is None:
@@ -150,7 +150,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
             switched = await self._flag_off(found.facts, actor)
         return self._answer(stop, found, recorded, switched, warnings)
 
-    async def _in_the_dark(self, asked: Kill, actor: str, away: StoreUnavailable) -> StepAnswer:
+    async def _kill_unknown(self, asked: Kill, actor: str, away: StoreUnavailable) -> StepAnswer:
         """Hold a kill of an unknown definition: if the request names a digest, that digest is never served here."""
         found = self._here(asked)
         if found is not None:

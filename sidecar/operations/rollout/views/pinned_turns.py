@@ -70,7 +70,7 @@ class PinnedTurns:
     ) -> None:
         self._open_here = open_here
         self._record = record
-        self._said = said
+        self._reports = said
         self._lasting = lasting
         self._ids: dict[Digest, DefinitionId] = {}
 
@@ -107,7 +107,7 @@ class PinnedTurns:
         bound = Counter(self.bound_here().turns)
         # A replica may die up to `ALIVE_FOR` after its last report, and its turns live for `lasting` from then on.
         within = self._lasting + ALIVE_FOR
-        for replica in await self._said.elsewhere(within):
+        for replica in await self._reports.elsewhere(within):
             bound.update(replica.pinned)
         return bound
 
@@ -115,7 +115,7 @@ class PinnedTurns:
         """Return the same sum by id. Ids of digests are cached, because a digest never changes its id."""
         bound = Counter[DefinitionId]()
         for digest, turns in (await self._bound()).items():
-            kept = None if digest in self._ids else await self._said.definition(digest)
+            kept = None if digest in self._ids else await self._reports.definition(digest)
             # A digest that is stored nowhere cannot be assigned to an id; the search of the record finds its turns.
             if kept is not None:
                 self._ids[digest] = kept.definition_id
