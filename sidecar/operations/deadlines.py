@@ -1,7 +1,8 @@
 """The deadlines of one piece of work, which share one timer of the event loop.
 
 A dispatch sets several deadlines for each call, and most are cancelled. One timer for all of them is cheaper than a
-timer of the event loop for each, and it fixes the order of deadlines at the same time, which a replay needs.
+timer of the event loop for each. It also determines the order of deadlines that are due at the same moment, which a
+replay needs.
 """
 
 import asyncio
@@ -32,8 +33,8 @@ class Deadline(msgspec.Struct):
 class Deadlines:
     """A queue of deadlines.
 
-    A cancelled deadline keeps its entry until its time or that of an earlier one: most are cancelled, and removing an
-    entry from the middle of the heap would cost more than keeping it.
+    A cancelled deadline keeps its entry until it is the first of the queue, where `_arm` drops it: most are cancelled,
+    and removing an entry from the middle of the heap would cost more than keeping it.
     """
 
     __slots__ = ("_made", "_queue", "_timer", "_timer_at")

@@ -49,8 +49,7 @@ def signed_claims(
         raise TokenProblem("malformed", f"it is over {LONGEST} characters, or has some that no token has")
     known = keys.current()
     if known is None:
-        # Fetch the keys soon, not after the whole interval.
-        keys.miss()
+        keys.miss()  # so that the keys are fetched soon, not after the whole interval
         raise TokenProblem("issuer_away", "the keys of the issuer are not known; try again")
     try:
         head = jwt.get_unverified_header(token)

@@ -26,10 +26,11 @@ select instance_id, number, link from lists_watermarks mark where number > 0
 """
 """Watermarks without those of settled instances, which have no further facts to read."""
 TAKEN: Final = "select generation, alterations from lists_taken"
+"""How often all rows were removed, and how many removals and erasures in the journal are applied to the rows."""
 LEASE: Final = "select lists_lease($1, $2)"
 LEASED_FOR: Final = timedelta(seconds=30)
 ASKED_AGAIN: Final = 10.0
-"""Seconds after which the lease is renewed, and facts that no sidecar projects are searched."""
+"""Seconds after which the lease is renewed; it then includes instances whose facts are projected by no sidecar."""
 KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 25))})"
 CLEAR: Final = "select lists_clear()"
 NEWEST_EPISODES: Final = """
@@ -61,7 +62,9 @@ class PostgresProjection:
         """Begin without a connection."""
         self._instance = instance
         self._connections = Connections(dsn, 1, limits)
-        self._asking = StatementExecutor(self._connections, self._connections, "keep rows of lists")
+        self._statements = StatementExecutor(
+            writer=self._connections, readers=self._connections, writing="keep rows of lists"
+        )
         self._leased: tuple[str, ...] = ()
         """The instances of the last lease."""
         self._renew_at = 0.0
@@ -82,21 +85,22 @@ class PostgresProjection:
     async def watermarks(self) -> Watermarks:
         """Return the position up to which the journal was projected.
 
-        If everything is removed afterwards, `apply` stores nothing.
+        If `clear` runs before `apply` gets these watermarks, `apply` raises `StoreUnavailable` and stores nothing.
         """
         # Before the watermarks: if everything is removed between the two reads, the generation is outdated, and `apply`
         # is refused. The reverse order would combine old watermarks with the new generation.
-        ((generation, alterations),) = await self._asking.rows(TAKEN)
-        marks = {instance: ReadPosition(number, link) for instance, number, link in await self._asking.rows(MARKS)}
+        ((generation, alterations),) = await self._statements.rows(TAKEN)
+        marks = {instance: ReadPosition(number, link) for instance, number, link in await self._statements.rows(MARKS)}
         return Watermarks(marks, alterations, generation)
 
     async def apply(
         self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
     ) -> None:
-        """Store lines."""
+        """Remove the turns of `days` and those in `gone`; store `lines` and the watermarks of leased instances."""
         # Only leased instances are written. Watermarks of others may have moved since they were read, and an older one
         # must not replace them.
-        marks = [(who, mark.number, mark.link) for who, mark in reached.reached.items() if who in self._leased]
+        positions = reached.reached
+        marks = [(who, mark.number, mark.link) for who, mark in positions.items() if who in self._leased]
         values = (
             *(self._instance, reached.generation, reached.alterations),
             *(_columns(marks, 3)),
@@ -123,8 +127,8 @@ class PostgresProjection:
         await self._write(clear)
 
     async def versions(self, turn_ids: Sequence[TurnId]) -> Mapping[TurnId, int]:
-        """Return from how many facts lines were derived."""
-        return {TurnId(turn_id): version for turn_id, version in await self._asking.rows(VERSIONS, list(turn_ids))}
+        """Return, for each turn that has a row, the number of facts that its row was derived from."""
+        return {TurnId(turn_id): version for turn_id, version in await self._statements.rows(VERSIONS, list(turn_ids))}
 
     async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
         """Return a list of turns."""
@@ -155,10 +159,10 @@ class PostgresProjection:
         source = "listed_labels join listed_turns using (turn_id, began_at)" if labels else "listed_turns"
         sql = (
             f"select {COLUMNS} from {source} where {' and '.join(wanted)}"  # noqa: S608 - names and places only
-            # One row more for each newer row: `listed` replaces or drops as many of the stored ones.
+            # Each row of `newer` can make `listed` replace or drop one stored row, so as many more rows are read.
             f" order by began_at desc, turn_id desc limit {query.limit + len(newer)}"
         )
-        rows = [row_from(tuple(row), _as_it_is) for row in await self._asking.rows(sql, *values)]
+        rows = [row_from(tuple(row), _as_it_is) for row in await self._statements.rows(sql, *values)]
         return listed(rows, newer, query)
 
     async def episodes(self, limit: int, newer: Newer, before: EpisodeMark | None = None) -> Sequence[EpisodeRow]:
@@ -167,9 +171,9 @@ class PostgresProjection:
         # Also the episodes of turns that are not projected yet, even if their stored last use is old.
         wanted = dict.fromkeys((use.episode_id, use.principal) for use in uses)
         place = before or (LATEST, "", "")
-        wanted |= dict.fromkeys(map(tuple, await self._asking.rows(NEWEST_EPISODES, limit + len(newer), *place)))
+        wanted |= dict.fromkeys(map(tuple, await self._statements.rows(NEWEST_EPISODES, limit + len(newer), *place)))
         ids, principals = [each[0] for each in wanted], [each[1] for each in wanted]
-        uses += [_use(tuple(row)) for row in await self._asking.rows(USES, ids, principals, list(newer))]
+        uses += [_use(tuple(row)) for row in await self._statements.rows(USES, ids, principals, list(newer))]
         return episode_rows(uses, limit, before)
 
     async def close(self) -> None:
@@ -178,7 +182,7 @@ class PostgresProjection:
 
     async def _write(self, work: Any) -> Any:
         try:
-            return await self._asking.commit(work)
+            return await self._statements.commit(work)
         except CommitUnknown:  # rows and watermarks are both stored or both not: the next pass reads the watermarks
             raise StoreUnavailable("PostgreSQL does not confirm the rows of lists", retry_after=AGAIN) from None
 

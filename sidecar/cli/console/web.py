@@ -105,7 +105,7 @@ class _SignIn:
         if not token.isascii() or not token:
             return await self._form(request, "Paste a role token.", 400)
         try:
-            key, _ = await begun(self._console, token)
+            key, _ = await begin_session(self._console, token)
         except CannotOperate as problem:
             return await self._form(request, str(problem), 403)
         # 303: the browser gets the next page with GET, so that a reload does not post the token again.
@@ -115,7 +115,7 @@ class _SignIn:
         return answer
 
 
-async def begun(console: Console, token: str) -> tuple[str, Session]:
+async def begin_session(console: Console, token: str) -> tuple[str, Session]:
     """Return a new session for a role token, after a sidecar has accepted it. Raises `CannotOperate`."""
     # Name and role come from the sidecar's answer: the console itself verifies no token.
     status = await console.sidecars.caller(token)
@@ -176,7 +176,7 @@ async def _session_of(console: Console, request: Request) -> tuple[str, Session 
     # The proxy has renewed the token, or another operator uses the browser: the old session must not be used again.
     console.sessions.end(key)
     try:
-        return await begun(console, bearer)
+        return await begin_session(console, bearer)
     except CannotOperate:
         return "", None
 

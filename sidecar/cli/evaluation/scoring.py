@@ -54,7 +54,8 @@ def record_score(commands: OperatorCommands, options: ScoreOptions) -> int:
             )
         else:
             again = " (it was on record before)" if answer.recorded_before else ""
-            served = f"{clean(answer.definition_id)}, {answer.arm} in slot {clean(answer.sub_agent_id)}"
+            slot = answer.sub_agent_id  # `sub_agent_id` in the protos is the slot
+            served = f"{clean(answer.definition_id)}, {answer.arm} in slot {clean(slot)}"
             commands.screen.show([[Part(f"{clean(options.name)} {options.value:g} of {served}: recorded{again}")]])
         return OperatorExit.DONE
 

@@ -27,13 +27,14 @@ class CheckoutLocation:
 
     Attributes:
         root: the folder that contains `agent_config.yaml`; None: no checkout.
-        record: a file with the output of `status --json`, used instead of a running sidecar; None: use the sidecar.
+        modules: the folder of the Python modules, relative to the top of the checkout or to `root`.
+        status_file: a file with the output of `status --json`, used instead of a sidecar; None: use the sidecar.
     """
 
     checkouts: Checkouts
     root: Path | None
     modules: str
-    record: Path | None = None
+    status_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ class PatchOptions:
     """The patch to write.
 
     Attributes:
-        through: the last step; 0: the next step, or the first two.
+        through: the last step; 0: the next one. Step 1 is never written without step 2.
+        code: the state of the Python modules after step 3.
         to: the output file; None: print.
     """
 
@@ -53,10 +55,11 @@ class PatchOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownDefinitions:
-    """A decommission, and the ids in its slot whose definitions are all rolled back.
+class KnownDecommission:
+    """The present state of one decommission.
 
     Attributes:
+        rolled_back: the ids in its slot that have no definition in another state than `rollback`.
         over: whether the decommission has ended and no other definition uses its id, so that nothing of the id may
             remain in a checkout.
     """
@@ -68,13 +71,13 @@ class KnownDefinitions:
 
 def patch(commands: OperatorCommands, options: PatchOptions, at: CheckoutLocation) -> int:
     """Write the changes of the next steps as a patch; the checkout is only read. Returns the exit code."""
-    return _with_record(commands, options.name, at, lambda commands, known: _patched(commands, known, options, at))
+    return _for_decommission(commands, options.name, at, lambda commands, known: _patched(commands, known, options, at))
 
 
 def overdue(commands: OperatorCommands, at: CheckoutLocation) -> int:
-    """Print overdue decommissions, and the remains of these and of ended ones in a checkout. Exit code 1: any."""
+    """Print overdue decommissions, and the remains of these and of ended ones in a checkout. Returns 1 if any exist."""
 
-    def work(commands: OperatorCommands, known: tuple[KnownDefinitions, ...]) -> OperatorExit:
+    def work(commands: OperatorCommands, known: tuple[KnownDecommission, ...]) -> OperatorExit:
         late = [(each, _left_in(each, at)) for each in known if each.status.overdue]
         ended = [(each, report) for each in known if each.over and (report := _left_in(each, at)) and report.left]
         code = OperatorExit.REFUSED if late or ended else OperatorExit.DONE
@@ -88,42 +91,42 @@ def overdue(commands: OperatorCommands, at: CheckoutLocation) -> int:
             commands.screen.show([[Part(line, style)] for line, style in _left_lines(each, report)])
         return code
 
-    return _with_all(commands, at, work)
+    return _for_all_decommissions(commands, at, work)
 
 
-def _with_all(
+def _for_all_decommissions(
     commands: OperatorCommands,
     at: CheckoutLocation,
-    work: Callable[[OperatorCommands, tuple[KnownDefinitions, ...]], OperatorExit],
+    work: Callable[[OperatorCommands, tuple[KnownDecommission, ...]], OperatorExit],
 ) -> int:
     try:
         # A pipeline without access to a sidecar passes a file.
-        if at.record is not None:
-            return work(commands, (_read(at.record),))
+        if at.status_file is not None:
+            return work(commands, (_read(at.status_file),))
         return run_command(commands, lambda client: work(commands, _all_of(client)))
     except CheckoutRefused as problem:
         return commands.refused(CannotOperate(str(problem), OperatorExit.NOT_ASKED))
 
 
-def _with_record(
+def _for_decommission(
     commands: OperatorCommands,
     name: str,
     at: CheckoutLocation,
-    work: Callable[[OperatorCommands, KnownDefinitions], OperatorExit],
+    work: Callable[[OperatorCommands, KnownDecommission], OperatorExit],
 ) -> int:
     try:
-        if at.record is None:
+        if at.status_file is None:
             return run_command(commands, lambda client: work(commands, find_decommission(client, name)))
-        known = _read(at.record)
+        known = _read(at.status_file)
         if known.status.definition_id != name:
-            raise CheckoutRefused(f"{at.record} is for {clean(known.status.definition_id)}, not {clean(name)}")
+            raise CheckoutRefused(f"{at.status_file} is for {clean(known.status.definition_id)}, not {clean(name)}")
         return work(commands, known)
     except CheckoutRefused as problem:
         return commands.refused(CannotOperate(str(problem), OperatorExit.NOT_ASKED))
 
 
 def _patched(
-    commands: OperatorCommands, known: KnownDefinitions, options: PatchOptions, at: CheckoutLocation
+    commands: OperatorCommands, known: KnownDecommission, options: PatchOptions, at: CheckoutLocation
 ) -> OperatorExit:
     made = at.checkouts.patch(at.root or Path(), _wanted(known, options, at))
     commands.errors.writelines(f"{clean(line)}\n" for line in (*made.does, *(f"note: {note}" for note in made.notes)))
@@ -147,46 +150,45 @@ def _applying(patch: Path, root: Path | None) -> str:
     return shlex.join(["git", "-C", str(root), "apply", os.path.relpath(patch.resolve(), root.resolve())])
 
 
-def _wanted(known: KnownDefinitions, options: PatchOptions, at: CheckoutLocation) -> DecommissionPatchRequest:
+def _wanted(known: KnownDecommission, options: PatchOptions, at: CheckoutLocation) -> DecommissionPatchRequest:
     """Return the steps of a patch: the pending steps, and recorded steps whose subject is in the checkout again."""
-    record = known.status.decommission
-    coming = _steps_to(record, options.through)
+    decommission = known.status.decommission
+    coming = _steps_to(decommission, options.through)
+    recorded = {each.step for each in decommission.steps}
     # A later merge may have restored what a recorded step had removed.
-    taken = tuple(each for each in CleanupStep if each not in coming and _is_taken(record, each))
-    code = options.code if CleanupStep.MODULES in coming else code_of(record)
+    taken = tuple(each for each in CleanupStep if each not in coming and each.number in recorded)
+    code = options.code if CleanupStep.MODULES in coming else code_of(decommission)
     report = at.checkouts.look(at.root or Path(), patch_request(known, at, taken, code))
     again = {each.step for each in report.left}
     steps = tuple(each for each in CleanupStep if each in again or each in coming)
+    # Step 4 removes the entry, too: if an entry is there again after it, step 1 must not only mark it.
     remove = options.remove_entry or CleanupStep.BLOCKS in taken
     return replace(patch_request(known, at, steps, code), remove_entry=remove)
 
 
-def _steps_to(record: pb.Decommission, through: int) -> tuple[CleanupStep, ...]:
+def _steps_to(decommission: pb.Decommission, through: int) -> tuple[CleanupStep, ...]:
     """Return the pending steps, from the next one to `through`. The first is never written without the second."""
-    if record.HasField("finished_at"):
+    if decommission.HasField("finished_at"):
         return ()
-    if not record.next_step:
+    if not decommission.next_step:
+        # All steps are taken, but the modules are only deprecated: step 3 must be repeated.
         return (CleanupStep.MODULES,)
     # At least 2: entries that still name a removed one would make the configuration invalid.
-    last = max(through, record.next_step, 2)
-    return tuple(each for each in CleanupStep if record.next_step <= each.number <= last)
+    last = max(through, decommission.next_step, 2)
+    return tuple(each for each in CleanupStep if decommission.next_step <= each.number <= last)
 
 
-def _is_taken(record: pb.Decommission, step: CleanupStep) -> bool:
-    return any(each.step == step.number for each in record.steps)
-
-
-def code_of(record: pb.Decommission) -> CodeStatus:
-    """Return what the record says of the code; before step 3, the code is to be removed in the end."""
-    marked = any(each.code == pb.CODE_STATUS_DEPRECATED for each in record.steps)
+def code_of(decommission: pb.Decommission) -> CodeStatus:
+    """Return the recorded state of the modules; before step 3 `GONE`, because they must be deleted in the end."""
+    marked = any(each.code == pb.CODE_STATUS_DEPRECATED for each in decommission.steps)
     return CodeStatus.DEPRECATED if marked else CodeStatus.GONE
 
 
 def patch_request(
-    known: KnownDefinitions, at: CheckoutLocation, steps: tuple[CleanupStep, ...], code: CodeStatus
+    known: KnownDecommission, at: CheckoutLocation, steps: tuple[CleanupStep, ...], code: CodeStatus
 ) -> DecommissionPatchRequest:
     """Return the request for inspecting or patching a checkout."""
-    status, record = known.status, known.status.decommission
+    status, decommission = known.status, known.status.decommission
     return DecommissionPatchRequest(
         definition_id=status.definition_id,
         slot=status.slot,
@@ -195,25 +197,25 @@ def patch_request(
         tools=tuple(status.tools),
         rolled_back=frozenset(known.rolled_back),
         code=code,
-        evals=_choice(record, "evals"),
-        tools_fate=_choice(record, "tools"),
-        began=day(utc(record.started_at)),
-        due=day(utc(record.due_at)),
+        evals=_choice(decommission, "evals"),
+        tools_fate=_choice(decommission, "tools"),
+        began=day(utc(decommission.started_at)),
+        due=day(utc(decommission.due_at)),
         modules=at.modules,
     )
 
 
-def _choice(record: pb.Decommission, matter: str) -> Choice | None:
-    return Choice(choice_word(record, matter)) if record.HasField(matter) else None
+def _choice(decommission: pb.Decommission, matter: str) -> Choice | None:
+    return Choice(choice_word(decommission, matter)) if decommission.HasField(matter) else None
 
 
-def _left_in(known: KnownDefinitions, at: CheckoutLocation) -> CheckoutReport | None:
+def _left_in(known: KnownDecommission, at: CheckoutLocation) -> CheckoutReport | None:
     if at.root is None:
         return None
     return at.checkouts.look(at.root, patch_request(known, at, tuple(CleanupStep), CodeStatus.GONE))
 
 
-def _left_lines(known: KnownDefinitions, report: CheckoutReport | None) -> list[tuple[str, str]]:
+def _left_lines(known: KnownDecommission, report: CheckoutReport | None) -> list[tuple[str, str]]:
     status, name = known.status, clean(known.status.definition_id)
     if known.over and report is not None:
         ended = day(utc(status.decommission.finished_at))
@@ -229,17 +231,15 @@ def _left_lines(known: KnownDefinitions, report: CheckoutReport | None) -> list[
     return lines
 
 
-def _row(known: KnownDefinitions, report: CheckoutReport | None) -> dict[str, Any]:
-    left = (
-        [] if report is None else [{"step": each.step, "where": each.where, "what": each.what} for each in report.left]
-    )
+def _row(known: KnownDecommission, report: CheckoutReport | None) -> dict[str, Any]:
+    left = () if report is None else report.left
     return message_to_json(known.status) | {
         "checkout": None if report is None else report.state,
-        "left_in_checkout": left,
+        "left_in_checkout": [{"step": each.step, "where": each.where, "what": each.what} for each in left],
     }
 
 
-def find_decommission(client: OperatorClient, name: str) -> KnownDefinitions:
+def find_decommission(client: OperatorClient, name: str) -> KnownDecommission:
     """Return one decommission, ended or not. Raises `CannotOperate`."""
     for known in _all_of(client):
         if known.status.definition_id == name:
@@ -252,7 +252,7 @@ def find_decommission(client: OperatorClient, name: str) -> KnownDefinitions:
     )
 
 
-def _all_of(client: OperatorClient) -> tuple[KnownDefinitions, ...]:
+def _all_of(client: OperatorClient) -> tuple[KnownDecommission, ...]:
     """Return all decommissions, ended or not, the newest first."""
     answer = client.ask_all("ListDecommissions", pb.ListDecommissionsRequest(include_finished=True), "decommissions")
     slots = {slot.slot: slot for slot in client.ask_all("ListRollouts", pb.ListRolloutsRequest(), "slots").slots}
@@ -264,7 +264,7 @@ def _all_of(client: OperatorClient) -> tuple[KnownDefinitions, ...]:
         if not each.decommission.HasField("finished_at")
     }
     return tuple(
-        KnownDefinitions(
+        KnownDecommission(
             each, _rolled_back(slots.get(each.slot)), _has_ended(each) and each.definition_id not in staying
         )
         for each in reversed(answer.decommissions)
@@ -282,7 +282,7 @@ def _rolled_back(slot: pb.SlotStatus | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.definition_id for each in definitions if each.definition_id not in alive))
 
 
-def _read(file: Path) -> KnownDefinitions:
+def _read(file: Path) -> KnownDecommission:
     """Read the output of `status --json`. Raises `CheckoutRefused`."""
     try:
         status_json = from_json(file.read_bytes())
@@ -296,4 +296,4 @@ def _read(file: Path) -> KnownDefinitions:
         ) from None
     if not status.definition_id or not status.HasField("decommission"):
         raise CheckoutRefused(f"{file} contains no decommission")
-    return KnownDefinitions(status, rolled_back, _has_ended(status))
+    return KnownDecommission(status, rolled_back, _has_ended(status))
