@@ -1,7 +1,7 @@
 """Selects the plugins that the settings name: a default, and overrides for each vertical. Source: DESIGN section 9.
 
 `[policy.default]` names plugins for all verticals, `[policy.verticals.<id>]` for one. `resolve_policy` finds their
-descriptors at the start.
+descriptors (`PluginSpec`) at the start.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class PolicyNames(Struct, frozen=True):
         memory: an episode memory; only in the default.
         gates: one gate client for all gates, or one for each gate, with `*` for all other gates. For a gate that a
             vertical does not name, the default applies.
-        lifecycle: lifecycle policies, in order. The platform's own rules always apply, even if they are not named.
+        lifecycle: lifecycle policies, in order. The platform's rules always apply, even if they are not named.
     """
 
     flags: str | None = None
@@ -74,12 +74,12 @@ class PolicySettings(Struct, frozen=True):
 
 
 class VerticalPlugins(Struct, frozen=True):
-    """The descriptors that serve one vertical.
+    """The descriptors of the plugins that serve one vertical.
 
     Attributes:
         gates: the client of each gate; with the key `*`, of all other gates. A step that needs a gate without a client
             is not taken.
-        lifecycle: without the platform's own rules, which are always applied, and first.
+        lifecycle: without the platform's rules, which are always applied, and first.
     """
 
     flags: FlagBackendSpec
@@ -181,7 +181,7 @@ def _descriptors(names: PolicyNames, where: str, host: PluginHost) -> VerticalPl
     gates = _by_gate(names.gates)
     # The rollout itself applies the platform's rules first, to every step. If they were part of this list, a setting
     # without their name would switch them off.
-    own = [name for name in dict.fromkeys(names.lifecycle or ()) if name != PLATFORM]
+    without_platform = [name for name in dict.fromkeys(names.lifecycle or ()) if name != PLATFORM]
     return VerticalPlugins(
         flags=_spec(host, FlagBackendSpec, names.flags, f"{where}.flags"),
         runner=_spec(host, RunnerSpec, names.runner, f"{where}.runner"),
@@ -189,19 +189,19 @@ def _descriptors(names: PolicyNames, where: str, host: PluginHost) -> VerticalPl
         gates=MappingProxyType(
             {gate: _spec(host, GateClientSpec, name, f"{where}.gates") for gate, name in gates.items()}
         ),
-        lifecycle=tuple(_spec(host, LifecyclePolicySpec, name, f"{where}.lifecycle") for name in own),
+        lifecycle=tuple(_spec(host, LifecyclePolicySpec, name, f"{where}.lifecycle") for name in without_platform),
     )
 
 
 def _with_defaults(names: PolicyNames, defaults: PolicyNames) -> PolicyNames:
     configured = asdict(names)
-    # None and not false: an empty list of policies is a choice.
+    # Only None is replaced: an empty list of policies is a choice and stays.
     complete = {name: getattr(defaults, name) if value is None else value for name, value in configured.items()}
-    own = _by_gate(names.gates)
+    named = _by_gate(names.gates)
     # A vertical's `*` replaces all gates of the default. Otherwise a gate that the default names would get the
     # default's client, although the vertical chose one for all gates.
-    inherited = {} if ANY_GATE in own else _by_gate(defaults.gates)
-    return PolicyNames(**{**complete, "gates": {**inherited, **own}})
+    inherited = {} if ANY_GATE in named else _by_gate(defaults.gates)
+    return PolicyNames(**{**complete, "gates": {**inherited, **named}})
 
 
 def _by_gate(gates: str | Mapping[str, str] | None) -> Mapping[str, str]:

@@ -78,9 +78,10 @@ def _insert(document: dict[str, Any], path: SettingPath, text: str) -> str | Non
     """Insert the value of a variable into `document`, or return why this is not possible."""
     kind: Any = Settings
     for depth, part in enumerate(path):
-        kind, known = _below(kind, part)
-        if known is not None:
-            return f"no setting is called {'.'.join(path[: depth + 1])}{_hint(part, known)}"
+        kind, choices = _below(kind, part)
+        # `_below` returns choices only if there is no setting or key `part`.
+        if choices is not None:
+            return f"no setting is called {'.'.join(path[: depth + 1])}{_hint(part, choices)}"
     # Lists and tables are written as JSON. Other values are taken as they are, so that a text needs no quotes.
     if _is_structured(kind):
         try:
@@ -100,10 +101,10 @@ def _insert(document: dict[str, Any], path: SettingPath, text: str) -> str | Non
 
 
 def _below(kind: Any, part: str) -> tuple[Any, tuple[str, ...] | None]:
-    """Look up a setting or a key inside a section or table.
+    """Look up a setting of a section, or a key of a table. A table accepts every name.
 
     Returns:
-        its type, and None; or, if there is no such member, None and the names that exist. A table accepts every name.
+        If it exists, its type, and None. Otherwise None, and the names to choose from.
     """
     kind = _without_none(kind)
     if isinstance(kind, type) and issubclass(kind, Section):
@@ -126,10 +127,10 @@ def _is_structured(kind: Any) -> bool:
     return get_origin(kind) in {list, dict, tuple} or (isinstance(kind, type) and issubclass(kind, Section))
 
 
-def _hint(name: str, known: tuple[str, ...]) -> str:
-    """Return the end of a message: the most similar of the known names, or all of them."""
-    meant = nearest(name, known)
-    return f"; did you mean `{meant}`?" if meant else f"; there are: {', '.join(known)}" if known else ""
+def _hint(name: str, choices: tuple[str, ...]) -> str:
+    """Return the end of a message: the most similar of the choices, or all of them."""
+    meant = nearest(name, choices)
+    return f"; did you mean `{meant}`?" if meant else f"; there are: {', '.join(choices)}" if choices else ""
 
 
 def _in_sections(name: str) -> list[str]:
@@ -168,9 +169,9 @@ def _text_with_hint(problem: Problem) -> str:
         kind: Any = Settings
         for part in path[:-1]:
             kind, _ = _below(kind, part)
-        # A setting at the top level may have been written before the header of its section.
+        # An unknown key at the top level may be a setting of a section that was written above the section's header.
         moved = _in_sections(path[-1]) if len(path) == 1 else []
         if moved:
-            return f"{problem.text}; it belongs to another one: {', '.join(f'`{each}`' for each in moved)}"
+            return f"{problem.text} at the top level, only inside a section: {', '.join(f'`{each}`' for each in moved)}"
         return f"{problem.text}{_hint(path[-1], _below(kind, path[-1])[1] or ())}"
     return problem.text

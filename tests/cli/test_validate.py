@@ -69,7 +69,7 @@ def test_entries_without_a_flag_are_named_and_fail_nothing(tmp_path: Path) -> No
         tmp_path, {}, ("  - id: shop\n", "  - id: shop\n    enabled_via_flag: ai_assistant_subagent_shop\n")
     )
 
-    assert "note: no enabled_via_flag: shop, rewards, support; an entry without one that is new" in example
+    assert "note: no enabled_via_flag: shop, rewards, support; without the flag, an entry that is new" in example
     assert "note:" not in printed(flagged)[1]
     assert agents_of(flagged)["shop"]["enabled_via_flag"] == "ai_assistant_subagent_shop"
 
@@ -110,8 +110,8 @@ def test_a_declared_required_block_warns_and_stands_once_at_the_head(tmp_path: P
         "concierge: tokens of each call for its tools (an estimate: bytes / 4 of name, description and schema):"
         " ask_shop 118",
         "  the sub-agent of them: 118 tokens; more sub-agents of this size: with 8, 944, with 10, 1180, with 20, 2360",
-        "note: no enabled_via_flag: shop; an entry without one that is new to a sidecar starts at dev and serves"
-        " no user (docs/lifecycle.md)",
+        "note: no enabled_via_flag: shop; without the flag, an entry that is new to a sidecar starts at dev and"
+        " serves no user (docs/lifecycle.md)",
         "valid: 2 agents (1 orchestrator), 2 tools, 1 warning, 4 pieces of advice",
     ]
     assert agents_of(root)["shop"]["prompt_blocks"][2:] == ["safety-base", "persona-shop"]

@@ -111,7 +111,7 @@ MISTAKES: Final[dict[str, tuple[Callable[[Path], None], tuple[str, ...]]]] = {
     ),
     "misplaced vertical": (
         added('[verticals.travel]\nrunner = "grpc"'),
-        ("sidecar.toml: verticals: no such setting; it belongs to another one: `policy.verticals`, ",),
+        ("sidecar.toml: verticals: no such setting at the top level, only inside a section: `policy.verticals`, ",),
     ),
 }
 """By mistake: what makes it, and what one line has to contain."""

@@ -130,7 +130,7 @@ def test_validate_tells_the_same_without_a_start(folder: Path) -> None:
     assert validate(folder / "config", ValidateOptions(settings=settings), load_directory, out) == 1
     first, *_, last = out.getvalue().splitlines()
     assert first.startswith("settings: policy.verticals: no definition has a vertical `travel`: choose one of: ")
-    assert last.endswith("; 1 problem of the settings with it")
+    assert last.endswith("; the settings do not fit: 1 problem")
 
     shutil.copytree(folder / "config", folder / "again")
     fitting = read_settings(settings_file(folder), {})

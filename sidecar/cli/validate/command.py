@@ -67,8 +67,10 @@ def validate(root: Path, options: ValidateOptions, load: Callable[[Path], Loaded
             out.writelines(line + "\n" for line in cost_lines(loaded.catalogue, loaded.prompt_tokens))
         if loaded.catalogue is not None and (unflagged := _unflagged(loaded.catalogue)):
             out.write(_note_on(unflagged) + "\n")
-        fits = f"; {_counted(len(settings_problems), 'problem')} of the settings with it" if settings_problems else ""
-        out.write(f"{_summary(loaded, strict=options.strict)}{fits}\n")
+        misfits = (
+            f"; the settings do not fit: {_counted(len(settings_problems), 'problem')}" if settings_problems else ""
+        )
+        out.write(f"{_summary(loaded, strict=options.strict)}{misfits}\n")
     # With such settings a sidecar does not start, or every call of some sub-agent fails.
     if loaded.catalogue is None or settings_problems:
         return INVALID
@@ -86,7 +88,10 @@ def _problems_of_settings(settings: Settings | None, loaded: LoadedCatalogue) ->
 
 
 def _unflagged(catalogue: Catalogue) -> list[str]:
-    """Return the listed sub-agents without a flag; only those that serve already may lack one. Source: PF1-D-75."""
+    """Return the sub-agents in any `sub_agents` that name no flag and are not deprecated. Source: PF1-D-75.
+
+    A definition that serves users already needs no flag, but the configuration does not show whether it does.
+    """
     listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
     found = (card.definition for card in catalogue.cards.values() if card.definition.slot in listed)
     return [each.id for each in found if each.enabled_via_flag is None and not each.deprecated]
@@ -96,8 +101,8 @@ def _note_on(unflagged: list[str]) -> str:
     """Return advice, not an error: the configuration alone does not show whether an entry is new to a sidecar."""
     names = ", ".join(unflagged[:NAMED_AT_MOST]) + (", …" if len(unflagged) > NAMED_AT_MOST else "")
     return (
-        f"note: no enabled_via_flag: {names}; an entry without one that is new to a sidecar starts at dev and serves "
-        "no user (docs/lifecycle.md)"
+        f"note: no enabled_via_flag: {names}; without the flag, an entry that is new to a sidecar starts at dev and "
+        "serves no user (docs/lifecycle.md)"
     )
 
 
@@ -128,12 +133,12 @@ def _agents(loaded: LoadedCatalogue, catalogue: Catalogue | None) -> list[dict[s
     if catalogue is None:
         return []
     costs = agent_costs(catalogue, loaded.prompt_tokens)
-    return [_agent(card, catalogue, costs) | _tools(card, loaded) for card in catalogue.cards.values()]
+    return [_agent(card, catalogue, costs) | _tool_tokens(card, loaded) for card in catalogue.cards.values()]
 
 
-def _tools(card: Card, loaded: LoadedCatalogue) -> dict[str, Any]:
-    asked = sub_agent_tokens(card, loaded)
-    more = {"estimated_tokens_of_sub_agents": scaled(asked)} if asked else {}
+def _tool_tokens(card: Card, loaded: LoadedCatalogue) -> dict[str, Any]:
+    of_sub_agents = sub_agent_tokens(card, loaded)
+    more = {"estimated_tokens_of_sub_agents": scaled(of_sub_agents)} if of_sub_agents else {}
     return {"estimated_tool_tokens": dict(loaded.tool_tokens[card.definition.id])} | more
 
 

@@ -24,7 +24,7 @@ def _name_of(_kind: type, text: str) -> _Name:
     return _Name(text)
 
 
-_OUTSIDE = JsonDecoder(dict[_Name, msgspec.Raw], _name_of)
+_TOP_LEVEL = JsonDecoder(dict[_Name, msgspec.Raw], _name_of)
 
 
 def scan(body: bytes) -> Members | None:
@@ -33,10 +33,10 @@ def scan(body: bytes) -> Members | None:
     Checked: UTF-8, no byte order mark, JSON syntax throughout (no NaN), no data after the object.
     """
     try:
-        # The decoder skips raw values without reading their characters, so the encoding of the whole body is checked
-        # here.
+        # The decoder checks the syntax of raw values, but not the encoding of the strings in them. So the encoding of
+        # the whole body is checked here.
         from_utf8(body)
-        members = _OUTSIDE.decode(body)
+        members = _TOP_LEVEL.decode(body)
     except DecodeError:
         return None
     return tuple((name.text, value) for name, value in members.items())
