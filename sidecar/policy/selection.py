@@ -195,7 +195,7 @@ def _descriptors(names: PolicyNames, where: str, host: PluginHost) -> VerticalPl
 
 def _with_defaults(names: PolicyNames, defaults: PolicyNames) -> PolicyNames:
     configured = asdict(names)
-    # Only None is replaced: an empty list of policies is a choice and stays.
+    # An empty list is a choice and stays; only None is replaced.
     complete = {name: getattr(defaults, name) if value is None else value for name, value in configured.items()}
     named = _by_gate(names.gates)
     # A vertical's `*` replaces all gates of the default. Otherwise a gate that the default names would get the

@@ -1,7 +1,7 @@
 """Finds names in the settings that no definition has, and runner hosts whose address is wrong or missing.
 
-The start and `sidecar doctor` report them. Otherwise such a name would have no effect and cause no message: e.g. a
-signature would never be required.
+The start and `sidecar doctor` report them. Otherwise such a name would have no effect and cause no message: e.g. the
+responses of a misspelt tool in `signatures.tools` would never need a signature.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ NO_TARGET: Final = "no address of a runner host is configured"
 
 
 class Names(Struct, frozen=True):
-    """The names that settings can refer to: slots, verticals and data-backed tools."""
+    """The names that settings can refer to: slots, verticals, and tools that call a data service."""
 
     slots: frozenset[str] = frozenset()
     verticals: frozenset[str] = frozenset()
@@ -70,7 +70,8 @@ def _unknown(
 def invalid_targets(settings: Settings, catalogue: Catalogue) -> Iterator[str]:
     """Yield one line for each invalid address in the settings of a runner host.
 
-    Only addresses for the runner `grpc` and its instances are checked, because other runners have their own forms.
+    Only addresses for the runner `grpc` and its instances (sections `[runners.<name>]` with `plugin = "grpc"`) are
+    checked, because other runners have their own forms.
     """
     # By path, so that an address that many cards use is reported once.
     found: dict[str, str] = {}

@@ -32,14 +32,18 @@ def examine_keys(settings: Settings) -> Iterator[Finding]:
         yield _secret(f"keys.files.{name}", path, read_secrets)
     for name, path in settings.signatures.files.items():
         yield _secret(f"signatures.files.{name}", path, read_secret)
-    # The sidecar knows only the public keys of operators; the private keys stay with the operators.
+    # The sidecar knows only the public keys of operators; the private keys stay with the operators. `keys` are plain
+    # paths, and each `[operators.key.<name>]` also limits roles and subjects.
     public = [*settings.operators.keys, *(key.file for key in settings.operators.key.values())]
     for path in public:
         yield _public_key(path)
 
 
 def examine_directories(settings: Settings) -> Iterator[Finding]:
-    """Yield a finding for each file of the sidecar that others may read, and each directory that they may change."""
+    """Yield a finding for each directory in which others may replace files of the sidecar.
+
+    And for each file of a SQLite record that others may read.
+    """
     record, checkpoints = settings.record, settings.record.checkpoints
     files = {
         "rollout.tombstone_file": tombstone_file(settings),

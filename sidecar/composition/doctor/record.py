@@ -15,12 +15,14 @@ from sidecar.operations.bounded_wait import await_with_limit
 from sidecar.operations.process.findings import Finding, error, ok, warning
 from sidecar.settings import Settings, SettingsProblem
 
-LITTLE_ROOM: Final = 1024 * 1024 * 1024
+GIB: Final = 1024 * 1024 * 1024
+LITTLE_ROOM: Final = GIB
 """Bytes of free space below which doctor warns. A dispatch takes about 6 KB, so 1 GiB is enough for 170,000."""
 LARGEST_SKEW: Final = 1.0
 """The largest accepted difference between the clocks of sidecar and database, in seconds.
 
-Replicas compare the database's clock with their own to decide whether the owner of a dispatch is dead.
+Rows have times of both clocks: with a difference, turns seem to end early, late, or before they begin. Leases are not
+affected, because only the database's clock measures them.
 """
 
 
@@ -67,9 +69,9 @@ def _room(path: Path) -> Iterator[Finding]:
         return
     # Of the file system of the nearest existing folder, in which the start would create the record.
     free = shutil.disk_usage(folder).free
-    text = f"{free / LITTLE_ROOM:.1f} GiB are free"
+    text = f"{free / GIB:.1f} GiB are free"
     if free < LITTLE_ROOM:
-        yield warning("record", str(path), text, "make room: with a full disk, the sidecar refuses turns")
+        yield warning("record", str(path), text, "make room: with a full disk, the sidecar refuses dispatches")
     else:
         yield ok("record", str(path), text)
 
@@ -88,6 +90,6 @@ async def _clock(settings: Settings, seconds: float) -> Finding:
     finally:
         await connection.close(timeout=seconds)
     if abs(skew) > LARGEST_SKEW:
-        remedy = "synchronise the clocks of both machines: leases and expiry compare them"
+        remedy = "synchronise the clocks of both machines: expiry and retention compare their times"
         return error("record", "clock", f"the database's clock is {skew:+.1f} s from this one", remedy)
     return ok("record", "clock", f"the database's clock is {skew:+.2f} s from this one")

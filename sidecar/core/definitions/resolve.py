@@ -40,7 +40,7 @@ from sidecar.core.definitions.prompt_size import (
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, ToolId, tool_name_of
 
 PROBLEMS_AT_MOST: Final = 500
-"""The most problems of one version, so that a hostile file cannot exhaust memory and time."""
+"""The most problems that are reported of one configuration, so that a hostile file cannot exhaust memory and time."""
 
 CommitsOf: TypeAlias = Callable[[frozenset[Digest]], Mapping[Digest, Commit]]
 """Returns the commit in which each digest first appeared. A missing digest gets itself as its commit."""
@@ -96,7 +96,7 @@ def load_documents(
         earlier: problems that were found while the files were listed and parsed.
         count: returns the tokens of a text; an estimate by default.
         commits_of: called once with all digests if there is no error.
-        max_sub_agents: the number of entries at the beginning of each list of sub-agents that the model can call.
+        max_sub_agents: the model can call only so many entries of its list of sub-agents, the first ones.
 
     Source: PC1-FR-2e, TN-45.
     """
@@ -113,22 +113,22 @@ def load_documents(
     tokens: dict[DefinitionId, int] = {}
     tools: dict[DefinitionId, Mapping[str, int]] = {}
     for name, card in cards.items():
-        asked = _sub_agent_sizes(card.definition, registries, slots, count)
+        sub_agents = _sub_agent_sizes(card.definition, registries, slots, count)
         own = {tool.id: tool_tokens(tool.id, tool.description, tool.arguments, count) for tool in card.tools}
         # Sub-agents beyond the limit are never offered, so they take no tokens.
-        tools[name] = own | {tool_name_of(Slot(slot)): size for slot, size in asked[:max_sub_agents]}
+        tools[name] = own | {tool_name_of(Slot(slot)): size for slot, size in sub_agents[:max_sub_agents]}
         tokens[name] = prompt_tokens(card, tools[name], count)
         problems.extend(_weights(card, tokens[name], registries, count))
         place = registries.agents.entries[name].place.at("sub_agents")
-        problems.extend(weigh_sub_agents(place, asked, max_sub_agents))
+        problems.extend(weigh_sub_agents(place, sub_agents, max_sub_agents))
     # A prompt that fills half of its context window is an error, too (`weigh`).
     if any(problem.is_error for problem in problems):
         return LoadedCatalogue(None, _bounded(problems), tokens, tools)
     # Last and once: in a git repository this is the slowest part of loading.
     found = commits_of(frozenset(card.digest for card in cards.values()))
-    labelled = {name: replace(card, commit=found.get(card.digest, card.commit)) for name, card in cards.items()}
+    with_commits = {name: replace(card, commit=found.get(card.digest, card.commit)) for name, card in cards.items()}
     blocks = tuple(entry.value for _, entry in sorted(registries.blocks.entries.items()))
-    catalogue = _catalogue(labelled, registries, max_sub_agents)
+    catalogue = _catalogue(with_commits, registries, max_sub_agents)
     return LoadedCatalogue(catalogue, _bounded(problems), tokens, tools, blocks, partial(_advice, registries, count))
 
 
@@ -141,7 +141,7 @@ def _advice(registries: Registries, count: TokenCounter) -> Iterator[Problem]:
 def _bounded(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """Return the problems in order. If there are too many, warnings are removed first, and a last line reports it."""
     ordered = in_order(problems)
-    # Without duplicates by now, so the number is that of different problems.
+    # `in_order` has removed duplicates, so the number is that of different problems.
     if len(ordered) <= PROBLEMS_AT_MOST:
         return ordered
     # `sorted` is stable: among the errors, the first ones stay.
@@ -194,6 +194,7 @@ def _weights(card: Card, tokens: int, registries: Registries, count: TokenCounte
 
 def _catalogue(cards: Mapping[DefinitionId, Card], registries: Registries, max_sub_agents: int) -> Catalogue:
     blocks = [entry.value for _, entry in sorted(registries.blocks.entries.items())]
+    # The specification calls the blocks of this category XML prompt components.
     xml = [block for block in blocks if block.category is BlockCategory.CAPABILITIES]
     slots = {slot: tuple(DefinitionId(name) for name in names) for slot, names in slots_of(registries).items()}
     tools = {ToolId(name): entry.value for name, entry in registries.tools.entries.items()}

@@ -1,9 +1,9 @@
 """The results that wait to be sent over a lane: credit of the lane and of each operation, and the next message.
 
 A result is sent while both credits are above 0, and then costs its size. A result larger than the whole credit is
-therefore sent, too; the credit is then negative until the client has granted as much. A result without credit waits
-and delays only its own operation. The end of an operation without a result costs nothing, so that a client that
-granted too little credit is informed.
+therefore sent, too; the credit is then negative until the client has granted the difference. A result without credit
+waits and delays only its own operation. A message that ends an operation and carries no result costs nothing. So a
+client that granted too little credit still learns that its operation was ended.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ MESSAGE_BYTES: Final = 1024 * 1024
 
 # A tag of one byte, then a length with 7 bits in each byte, then the result.
 ONE_BYTE, TWO_BYTES, THREE_BYTES = 2 + (1 << 7) - 1, 3 + (1 << 14) - 1, 4 + (1 << 21) - 1
-"""Largest message of a result whose length takes so many bytes."""
+"""The largest message whose length field has one, two or three bytes."""
 
 
 @unique
@@ -43,8 +43,9 @@ class OutgoingLimits(Struct, frozen=True):
     """Limits of waiting results, in bytes.
 
     Attributes:
-        operation_queue: of one operation without credit.
-        lane_queue: of all operations without credit together.
+        operation_queue: the most that may wait for credit of one operation.
+        lane_queue: the most that may wait for credit of all operations together; also, what may be ready and unsent
+            before no further work is accepted.
         most_credit: the most credit of the lane or of one operation; more is ignored.
         message_bytes: see `MESSAGE_BYTES`.
     """
@@ -56,7 +57,7 @@ class OutgoingLimits(Struct, frozen=True):
 
 
 class _Flow(Struct):
-    """One operation: its credit, and its waiting results, each with a mark for the last one."""
+    """One operation: its credit, and its waiting results, each with whether it is the last one."""
 
     credit: int
     waiting: deque[tuple[bytes, bool]]
@@ -87,7 +88,7 @@ class OutgoingQueue:
 
     @property
     def crowded(self) -> bool:
-        """Whether so many bytes could be sent already that no further work should be accepted until some are.
+        """Whether so many bytes are ready and unsent that no further work should be accepted.
 
         Credit does not limit this: the ends of operations cost none, and a client can grant credit and never read.
         """
@@ -119,8 +120,7 @@ class OutgoingQueue:
             caller ends the operation with `cut`.
         """
         flow = self._flows[correlation_id]
-        # Results of one operation stay in order: behind a waiting result, the next one waits too, even if there is
-        # credit.
+        # Results of one operation stay in order: behind a waiting result, the next one waits too.
         if not flow.waiting and flow.credit > 0 and self._credit > 0:
             self._leave(correlation_id, flow, result, last)
             return None
@@ -165,7 +165,10 @@ class OutgoingQueue:
             self._unblock(correlation_id)
 
     def take(self) -> bytes:
-        """Return the next message. Serialised messages, concatenated, are the message of all their fields."""
+        """Return the next message.
+
+        In protobuf, concatenated messages parse as one message with the repeated fields of all.
+        """
         ready, most = self._ready, self._limits.message_bytes
         taken = [ready.popleft()]
         size = len(taken[0])
