@@ -122,7 +122,7 @@ class OutgoingQueue:
         flow = self._flows[correlation_id]
         # Results of one operation stay in order: behind a waiting result, the next one waits too.
         if not flow.waiting and flow.credit > 0 and self._credit > 0:
-            self._leave(correlation_id, flow, result, last)
+            self._make_ready(correlation_id, flow, result, last)
             return None
         size = len(result)
         # The size and not the cost: the limit is for memory, the credit for the client.
@@ -189,7 +189,7 @@ class OutgoingQueue:
         self._waiting_bytes = self._ready_bytes = 0
         return dropped
 
-    def _leave(self, correlation_id: int, flow: _Flow, result: bytes, last: bool) -> None:
+    def _make_ready(self, correlation_id: int, flow: _Flow, result: bytes, last: bool) -> None:
         # Credit may become negative: a result is sent whole as soon as any credit is left. Otherwise a result larger
         # than the client's window could never be sent.
         size = cost(result)
@@ -207,7 +207,7 @@ class OutgoingQueue:
             result, last = flow.waiting.popleft()
             flow.waiting_bytes -= len(result)
             self._waiting_bytes -= len(result)
-            self._leave(correlation_id, flow, result, last)
+            self._make_ready(correlation_id, flow, result, last)
         # Otherwise the operation keeps its position among the blocked ones.
         if not flow.waiting:
             self._blocked.pop(correlation_id, None)
