@@ -24,7 +24,8 @@ def _name_of(_kind: type, text: str) -> _Name:
     return _Name(text)
 
 
-_TOP_LEVEL = JsonDecoder(dict[_Name, msgspec.Raw], _name_of)
+# Decodes only the outermost object: its values stay raw.
+_OUTSIDE = JsonDecoder(dict[_Name, msgspec.Raw], _name_of)
 
 
 def scan(body: bytes) -> Members | None:
@@ -36,7 +37,7 @@ def scan(body: bytes) -> Members | None:
         # The decoder checks the syntax of raw values, but not the encoding of the strings in them. So the encoding of
         # the whole body is checked here.
         from_utf8(body)
-        members = _TOP_LEVEL.decode(body)
+        members = _OUTSIDE.decode(body)
     except DecodeError:
         return None
     return tuple((name.text, value) for name, value in members.items())
