@@ -8,6 +8,7 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 
 from scripts.generate_protos import REPOSITORY
 from scripts.generate_protos import described as whole_image
+from scripts.generated_page import write_or_check
 
 PAGE: Final = REPOSITORY / "docs/api.md"
 HEAD: Final = """# API reference
@@ -122,13 +123,7 @@ def _anchor(name: str) -> str:
 
 def main() -> int:
     """Write the page, or say that it is not current."""
-    text = page(described())
-    stale = not PAGE.exists() or PAGE.read_text("utf-8") != text
-    if "--check" not in sys.argv:
-        PAGE.write_text(text, "utf-8")
-    elif stale:
-        print(f"{PAGE.relative_to(REPOSITORY)} is not current; run `python -m scripts.document_api`")
-    return int("--check" in sys.argv and stale)
+    return write_or_check(PAGE, page(described()))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from msgspec.structs import FieldInfo, fields
 
 from scripts.document_hooks import documented
 from scripts.generate_protos import REPOSITORY
+from scripts.generated_page import write_or_check
 from sidecar.core.definitions.cards import card
 from sidecar.core.definitions.files.agent_entries import AGENT_FIELDS, LIMIT_FIELDS, RUNNER_FIELDS, TUNING_FIELDS
 from sidecar.core.definitions.files.registry_entries import BLOCK_FIELDS, DATA_ONLY_FIELDS, MODEL_FIELDS, TOOL_FIELDS
@@ -159,13 +160,7 @@ def _change(name: str) -> str:
 
 def main() -> int:
     """Write the page, or say that it is not current."""
-    text = page()
-    if PAGE.exists() and PAGE.read_text("utf-8") == text:
-        return 0
-    print(f"{PAGE.relative_to(REPOSITORY)} is not current")
-    if "--check" not in sys.argv:
-        PAGE.write_text(text, "utf-8")
-    return int("--check" in sys.argv)
+    return write_or_check(PAGE, page())
 
 
 if __name__ == "__main__":

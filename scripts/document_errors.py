@@ -12,6 +12,7 @@ from google.protobuf.descriptor_pb2 import EnumDescriptorProto, FileDescriptorPr
 
 from scripts.document_api import ENUMS, PARTS, described
 from scripts.generate_protos import REPOSITORY
+from scripts.generated_page import NotDocumented, write_or_check
 from sidecar.rpc.errors import status_of
 from subagents_errors import CallFailure, SubagentsError, error_of_reason
 
@@ -62,10 +63,6 @@ class Reason(NamedTuple):
     def of_a_call(self) -> bool:
         """Whether it is the outcome of one call."""
         return self.error is None
-
-
-class NotDocumented(Exception):
-    """A comment does not say all that the page needs, or contradicts the tree of exceptions."""
 
 
 def reasons(files: list[FileDescriptorProto]) -> Iterator[Reason]:
@@ -140,13 +137,7 @@ def _row(reason: Reason, links: Mapping[str, str]) -> str:
 
 def main() -> int:
     """Write the page, or say that it is not current."""
-    text = page(list(described()))
-    stale = not PAGE.exists() or PAGE.read_text("utf-8") != text
-    if "--check" not in sys.argv:
-        PAGE.write_text(text, "utf-8")
-    elif stale:
-        print(f"{PAGE.relative_to(REPOSITORY)} is not current; run `python -m scripts.document_errors`")
-    return int("--check" in sys.argv and stale)
+    return write_or_check(PAGE, page(list(described())))
 
 
 if __name__ == "__main__":

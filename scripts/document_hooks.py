@@ -8,10 +8,10 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from scripts.generate_protos import REPOSITORY
+from scripts.generated_page import write_or_check
 from sidecar.policy.specs import SPEC_TYPES
 
 PAGE: Final = REPOSITORY / "docs/hooks.md"
@@ -247,17 +247,6 @@ ALIASES: Final = _aliases()
 def main() -> int:
     """Write the page, or say that it is not current."""
     return write_or_check(PAGE, page())
-
-
-def write_or_check(path: Path, text: str) -> int:
-    """Write a file that differs, or with `--check` say so."""
-    if path.exists() and path.read_text("utf-8") == text:
-        return 0
-    print(f"{path.relative_to(REPOSITORY)} is not current")
-    if "--check" in sys.argv:
-        return 1
-    path.write_text(text, "utf-8")
-    return 0
 
 
 if __name__ == "__main__":

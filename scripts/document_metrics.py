@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from scripts.generate_protos import REPOSITORY
+from scripts.generated_page import NotDocumented, write_or_check
 
 PAGE: Final = REPOSITORY / "docs/metrics.md"
 FOLDER: Final = REPOSITORY / "sidecar/observability"
@@ -47,10 +48,6 @@ Values of the field `event`. *Always* means that the event is logged at any `log
 """
 
 
-class NotDocumentedError(Exception):
-    """A docstring lacks a part that the page needs."""
-
-
 class Named(NamedTuple):
     """A metric, or a log event.
 
@@ -76,7 +73,7 @@ def named(module: str, text: str) -> Iterator[Named]:
     """Yield what a module of names documents; constants whose value has no dot are values of labels.
 
     Raises:
-        NotDocumentedError: a docstring has not the form `MEANING. Counter; LABELS. Source: …` or `MEANING. Level: ….`
+        NotDocumented: a docstring has not the form `MEANING. Counter; LABELS. Source: …` or `MEANING. Level: ….`
     """
     form = EVENT if module == OF_EVENTS else METRIC
     body = ast.parse(text).body
@@ -85,7 +82,7 @@ def named(module: str, text: str) -> Iterator[Named]:
             case ast.AnnAssign(target=ast.Name(), value=ast.Constant(value=str(name))) if _is_name(name):
                 found = form.fullmatch(" ".join(_text(following).split()))
                 if found is None:
-                    raise NotDocumentedError(f"{module}: the docstring of {name} has to be like `{form.pattern}`")
+                    raise NotDocumented(f"{module}: the docstring of {name} has to be like `{form.pattern}`")
                 yield Named(name, **{part: text or "" for part, text in found.groupdict().items()})
 
 
@@ -120,13 +117,7 @@ def _event(event: Named) -> str:
 
 def main() -> int:
     """Write the page, or say that it is not current."""
-    text = page()
-    stale = not PAGE.exists() or PAGE.read_text("utf-8") != text
-    if "--check" not in sys.argv:
-        PAGE.write_text(text, "utf-8")
-    elif stale:
-        print(f"{PAGE.relative_to(REPOSITORY)} is not current; run `python -m scripts.document_metrics`")
-    return int("--check" in sys.argv and stale)
+    return write_or_check(PAGE, page())
 
 
 if __name__ == "__main__":

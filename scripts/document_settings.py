@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from scripts.generated_page import write_or_check
 from sidecar.settings.reference_page import example_toml, settings_page
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -16,12 +17,8 @@ def documents() -> dict[Path, str]:
 
 def main() -> int:
     """Write the files, or say which are not current."""
-    stale = [path for path, text in documents().items() if not path.exists() or path.read_text("utf-8") != text]
-    for path in stale:
-        print(f"{path.relative_to(ROOT)} is not current")
-        if "--check" not in sys.argv:
-            path.write_text(documents()[path], "utf-8")
-    return int("--check" in sys.argv and bool(stale))
+    # A list and not a generator: with `--check`, every file that is not current is named.
+    return max([write_or_check(path, text) for path, text in documents().items()])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 import pytest
 
-from scripts.document_metrics import PAGE, NotDocumentedError, named, page
+from scripts.document_metrics import PAGE, named, page
+from scripts.generated_page import NotDocumented
 from sidecar.observability import event_names
 from sidecar.observability.metrics import Counter, Gauge, Metrics
 from sidecar.observability.recorder import MeasuringRecorder
@@ -40,5 +41,5 @@ def test_type_and_labels_of_a_row_are_those_that_are_counted() -> None:
 
 def test_a_metric_without_its_type_is_refused() -> None:
     """Which would otherwise be missing from the page."""
-    with pytest.raises(NotDocumentedError, match=r"docstring of sidecar\.new_total"):
+    with pytest.raises(NotDocumented, match=r"docstring of sidecar\.new_total"):
         list(named("names", 'NEW: Final = "sidecar.new_total"\n"""Says nothing of its type."""\n'))

@@ -4,7 +4,8 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from scripts.document_api import described
-from scripts.document_errors import PAGE, NotDocumented, page, reasons
+from scripts.document_errors import PAGE, page, reasons
+from scripts.generated_page import NotDocumented
 from sidecar.cli.subagent.advice import advice_for
 from subagents.errors.v1 import error_reason_pb2
 
