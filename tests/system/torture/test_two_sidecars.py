@@ -105,7 +105,9 @@ async def pair(server: PostgresServer, chosen: Random, wrong: str = "") -> Async
     database = server.new_database()
     with place() as one, place() as two:
         share_agents(one, two)
-        settings = [settings_of(folder, one, server.dsn(database)) for folder in (one, two)]
+        # With differing clocks, a takeover before the kill is a failure, so no lease may lapse on a busy machine.
+        lease = "5s" if wrong else "1s"
+        settings = [settings_of(folder, one, server.dsn(database), lease) for folder in (one, two)]
         kept = PostgresDatabase(server, database)
         clock = FakedTime(two, wrong).environment if wrong else {}
         life = LONGER_LIFE if wrong in {"+3s", "-3s"} else LIFE
