@@ -255,7 +255,8 @@ async def test_calls_that_come_one_after_the_other_all_run(sidecar_first: bool) 
         answer = await asked(agent(talk, OneAtATime(), sidecar_first=sidecar_first, rules=rules))
 
         assert talk.dispatches == 2
-    assert emitted(answer) == [["shop"], ["rewards"]]
+    # Which of the two comes first is up to the framework, which starts both at the same time.
+    assert sorted(emitted(answer)) == [["rewards"], ["shop"]]
     assert sorted(told(answer)) == ["hello from rewards", "hello from shop"]
 
 
