@@ -19,7 +19,10 @@ from subagents_errors import CallFailure, SubagentsError, error_of_reason
 PAGE: Final = REPOSITORY / "docs/errors.md"
 PREFIX: Final = "ERROR_REASON_"
 OUTCOME: Final = "Outcome of one call: "
-CALLS: Final = "Axis 1: the sub-agent failed. Axis 2: it answered without data that it needed. No axis: it was not run."
+CALLS: Final = (
+    "Axis 1: the sub-agent failed. Axis 2: it answered without data that it needed. The outcome of a call that was\n"
+    "not started has no axis, whatever its reason."
+)
 FORM: Final = re.compile(
     r"(?P<meaning>.+?) Seen by: (?P<seen>[^.]+)\. "
     r"Repeat: (?P<repeat>[^.]+)\. What to do: (?P<todo>.+)\."

@@ -36,7 +36,8 @@ Made from the modules of names in `sidecar/observability` by `python -m scripts.
 
 Prometheus 3 gets the names below; older versions get `_` in place of `.`. A name ends with its unit, if it has one. No
 label contains a user, an episode, a turn, or a value that a client or a runner host chooses. A metric has at most 2,000
-series; further ones are counted together as `other`.
+series; further ones are counted together as `other`. The
+[ramp watchdog](ramp-watchdog.md#see-that-it-lives) is a process of its own, with metrics of its own.
 """
 EVENTS_HEAD: Final = """
 ## Log events

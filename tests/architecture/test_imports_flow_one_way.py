@@ -43,6 +43,7 @@ FOR_ADAPTERS: Final = (
     "sidecar.adapters.rollout_tables",
     "sidecar.adapters.sqlite",
     "sidecar.adapters.statements",
+    "sidecar.adapters.switch_interval",
     "sidecar.adapters.token_exchange",
 )
 """What several adapters stand on; they hold no port of their own."""

@@ -222,7 +222,7 @@ async def test_a_turn_that_nobody_knows_is_answered_with_those_there_are() -> No
 
 
 async def test_errors_say_what_to_do(tmp_path: Path) -> None:
-    """Nobody at the socket, no secret file, the wrong secret: each with its exit code and a way on."""
+    """No sidecar, no secret file, the wrong secret, an address elsewhere: each with its exit code and a way on."""
     nowhere = SidecarAddress(f"unix:{tmp_path}/none.sock", None)
     async with running_sidecar_for_tests() as sidecar:
         right = where(sidecar)
@@ -231,11 +231,13 @@ async def test_errors_say_what_to_do(tmp_path: Path) -> None:
         away = await run(nowhere, show_turns, TurnsOptions())
         no_file = await run(SidecarAddress(right.target, tmp_path / "gone"), show_turns, TurnsOptions())
         wrong = await run(SidecarAddress(right.target, wrong_file), show_turns, TurnsOptions())
+    far = await run(SidecarAddress("sidecar.example:443", wrong_file), show_turns, TurnsOptions())
 
     assert away[0] == no_file[0] == RecordExit.UNAVAILABLE
     assert "sidecar serve --config" in away[2]
     assert "--boot-secret-file" in no_file[2]
     assert (wrong[0], "refused the boot secret" in wrong[2]) == (RecordExit.NOT_ALLOWED, True)
+    assert (far[0], "boot secret would be sent unencrypted; forward" in far[2]) == (RecordExit.USAGE, True)
     assert SECRET not in wrong[2]
 
 

@@ -15,7 +15,7 @@ from tests.support.sidecar_process import place, started
 pytestmark = pytest.mark.system
 
 IMPORTED: Final = re.compile(r"import time:\s+\d+ \|\s+\d+ \|\s*([\w.]+)$")
-OWN_MODULES: Final = 496
+OWN_MODULES: Final = 497
 """The last ones are `adapters.http_client` and `adapters.token_exchange`, whose settings two connectors have,
 `core.waiting_calls`, `composition.keys.key_files` with the keys of tokens, `core.dispatching.harmless_text`, which
 every answer passes, `core.executing.tool_questions` (every connector may answer with a question),

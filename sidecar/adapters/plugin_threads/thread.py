@@ -15,6 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
+from sidecar.adapters.switch_interval import SHORT_SWITCH_INTERVAL
 from sidecar.operations.blocked_stack import holder_of
 from sidecar.operations.first_result import FirstResult
 
@@ -24,11 +25,6 @@ OnProblem = Callable[[str, str], None]
 
 BLOCKED_AFTER: Final = 1.0
 """Seconds without a reaction to a cancellation after which a thread is reported as blocked."""
-SWITCH_SECONDS: Final = 0.0002
-"""The interpreter's switch interval, which is set when the first such thread starts.
-
-With the default of 5 ms, the event loop would wait 5 ms after each of its system calls while a plugin computes.
-"""
 END_SECONDS: Final = 1.0
 """Seconds that the remaining tasks have to end when the thread is stopped."""
 
@@ -55,7 +51,6 @@ class PluginThread:
         self._late: threading.Event | None = None
         self._reported: _Call[Any] | None = None
         self._thread = threading.Thread(target=self._run, name=f"plugin {name}", daemon=True)
-        sys.setswitchinterval(SWITCH_SECONDS)
         self._thread.start()
 
     async def call(self, work: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -133,6 +128,11 @@ class PluginThread:
         )
 
     def _run(self) -> None:
+        # Until the thread ends, not only during calls: a plugin may compute in tasks of its own.
+        with SHORT_SWITCH_INTERVAL:
+            self._serve()
+
+    def _serve(self) -> None:
         while True:
             try:
                 self._loop.run_forever()

@@ -1,23 +1,16 @@
 """Owns every task that outlives its caller, and runs long computations outside the event loop."""
 
 import asyncio
-import sys
-import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
+from sidecar.adapters.switch_interval import SHORT_SWITCH_INTERVAL
+
 Result = TypeVar("Result")
 CLOSE_SECONDS: Final = 2.0
 """Seconds that a plugin's object gets to close."""
-
-
-SWITCH_SECONDS: Final = 0.0002
-"""The switch interval of the interpreter during a computation.
-
-With the default of 5 ms, the event loop would wait that long after each of its system calls; a bind makes several.
-"""
 
 
 class OffLoop:
@@ -39,38 +32,9 @@ class OffLoop:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class _ShortInterval:
-    """Keeps the switch interval of the interpreter short while computations run.
-
-    There is one interval for the whole interpreter, so computations are counted. If each of them restored the value
-    that it found, the second of two that overlap would leave the short interval behind.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running = 0
-        self._usual = 0.0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._running:
-                self._usual = sys.getswitchinterval()
-                sys.setswitchinterval(SWITCH_SECONDS)
-            self._running += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._running -= 1
-            if not self._running:
-                sys.setswitchinterval(self._usual)
-
-
-_SHORT_INTERVAL: Final = _ShortInterval()
-
-
 def _yielding(work: Callable[[], Result]) -> Result:
     """Run the computation so that the event loop never waits long for the interpreter."""
-    with _SHORT_INTERVAL:
+    with SHORT_SWITCH_INTERVAL:
         return work()
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 import grpc
 from google.protobuf.message import Message
 
+from sidecar.cli.targets import NO_PROXY, refusal
 from sidecar.core.decoding import DecodeError, from_ascii
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import history_pb2_grpc
@@ -78,15 +79,22 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         pause: waits between two attempts, for a number of seconds.
 
     Raises:
-        RecordUnavailable: by every method, and here if the secret cannot be read.
+        RecordUnavailable: by every method, and here if the secret cannot be read or would be sent unencrypted.
     """
 
     def __init__(self, where: SidecarAddress, pause: Callable[[float], None] = time.sleep) -> None:
+        # Before the secret is read, so that no code path can send it to a refused address.
+        if problem := refusal(where.target, "boot secret"):
+            raise RecordUnavailable(
+                f"{problem}; forward the socket, e.g. `ssh -L /run/a.sock:<server.dispatch_socket> host` for --target "
+                "unix:/run/a.sock",
+                RecordExit.USAGE,
+            )
         self._where = where
         self._pause = pause
         # Read at each start of a client: the sidecar writes a new secret when it restarts.
         self._metadata = _metadata(where)
-        self._channel = grpc.insecure_channel(where.target)
+        self._channel = grpc.insecure_channel(where.target, NO_PROXY)
         make_stub: Any = history_pb2_grpc.HistoryServiceStub  # typed for asyncio only; works for both
         self._stub = make_stub(self._channel)
 

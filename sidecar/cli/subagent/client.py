@@ -1,6 +1,5 @@
 """The client of operators' commands: calls a running sidecar over its operators' listener, with a role token."""
 
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -14,6 +13,7 @@ import grpc
 from google.protobuf.message import Message
 
 from sidecar.cli.subagent.advice import HOW_TO_MINT, advice_for
+from sidecar.cli.targets import NO_PROXY, refusal
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 ROLE_TOKEN_KEY: Final = "x-subagents-role-token"  # noqa: S105  the name of the header, not a secret
@@ -29,10 +29,6 @@ STEPPING: Final = 120.0
 """Seconds for a step of a rollout. The sidecar asks policies and several gates, each with its own timeout."""
 STOPPING: Final = 10.0
 """Seconds for a kill, a ramp-down or a rollback, which need no gate."""
-NEAR: Final = re.compile(r"unix:|(dns:///)?(localhost|127\.[0-9.]+|\[::1\]):[0-9]+\Z")
-"""Addresses to which a token may be sent without encryption: only those on this host."""
-NO_PROXY: Final = (("grpc.enable_http_proxy", 0),)
-"""Otherwise gRPC sends even requests for loopback addresses, with the token, to a proxy that the environment names."""
 HOW_TO_FIND: Final = (
     "start one with `operators.keys` or `operators.issuer` in its settings, or give the address of its operator "
     "listener with "
@@ -242,11 +238,10 @@ def channel_credentials(tls: Path) -> grpc.ChannelCredentials:
 
 def check_target(target: str, tls: Path | None) -> None:
     """Refuse an address to which a token would be sent unencrypted. Raises `CannotOperate`."""
-    if tls is None and not NEAR.match(target):
+    if tls is None and (problem := refusal(target, "token")):
         raise CannotOperate(
-            f"{target} is neither a Unix socket nor a loopback address, so the token would be sent unencrypted; "
-            "give certificates with --tls, or forward the socket, e.g. `ssh -L /run/a.sock:<operators.socket> "
-            "host` for --target unix:/run/a.sock",
+            f"{problem}; give certificates with --tls, or forward the socket, e.g. `ssh -L "
+            "/run/a.sock:<operators.socket> host` for --target unix:/run/a.sock",
             OperatorExit.NOT_ASKED,
         )
 

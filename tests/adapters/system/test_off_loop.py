@@ -4,12 +4,14 @@ import asyncio
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Final
 
 import pytest
 
+from sidecar.adapters.plugin_threads.thread import PluginThread
+from sidecar.adapters.switch_interval import SWITCH_SECONDS, ShortSwitchInterval
 from sidecar.adapters.system import OffLoop
-from sidecar.adapters.system.tasks import SWITCH_SECONDS
 
 USUAL: Final = 0.005
 """Seconds; Python's default."""
@@ -45,44 +47,50 @@ def _refuse() -> int:
     raise ValueError("not a number")
 
 
+async def test_the_loop_gets_the_interpreter_sooner_while_a_computation_runs() -> None:
+    """With the usual interval a bind would wait 5 ms at each of its system calls."""
+    off_loop = OffLoop()
+
+    assert await off_loop(sys.getswitchinterval) == pytest.approx(SWITCH_SECONDS)
+    off_loop.close()
+
+
+async def test_a_plugin_thread_keeps_the_short_interval_when_a_computation_ends() -> None:
+    """The computation begins first and ends last, when the plugin's thread has long been running."""
+    off_loop, thread = OffLoop(), PluginThread("a plugin", lambda _kind, _text: None)
+
+    await off_loop(lambda: thread.now(int, 5))
+
+    assert thread.now(sys.getswitchinterval, 5) == pytest.approx(SWITCH_SECONDS)
+    thread.leave()
+    off_loop.close()
+
+
 @pytest.fixture
 def usual() -> Iterator[float]:
-    """The interval of a process without plugins in threads, which shorten it, too; other tests may have made some."""
+    """The interval of a process without such threads; other tests may have started some."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(USUAL)
     yield sys.getswitchinterval()
     sys.setswitchinterval(before)
 
 
-async def test_the_loop_gets_the_interpreter_sooner_while_a_computation_runs(usual: float) -> None:
-    """With the usual interval a bind would wait 5 ms at each of its system calls; afterwards that is back."""
-    off_loop = OffLoop()
-
-    assert await off_loop(sys.getswitchinterval) == pytest.approx(SWITCH_SECONDS)
-    with pytest.raises(ValueError, match="not a number"):
-        await off_loop(_refuse)
-
-    assert sys.getswitchinterval() == usual
-    off_loop.close()
-
-
-async def test_computations_that_overlap_leave_the_usual_interval_behind(usual: float) -> None:
+def test_the_last_of_several_users_restores_the_usual_interval(usual: float) -> None:
     """The first one ends while the second one, which found the short interval, still runs."""
-    one, two = OffLoop(), OffLoop()
-    begun, first_may_end, second_may_end = (threading.Event() for _ in range(3))
+    interval = ShortSwitchInterval()
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(interval)
+    second.enter_context(interval)
 
-    def second() -> bool:
-        begun.set()
-        return second_may_end.wait(5)
+    first.close()
+    assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+    second.close()
+    assert sys.getswitchinterval() == usual
 
-    first_runs = asyncio.ensure_future(one(lambda: first_may_end.wait(5)))
-    second_runs = asyncio.ensure_future(two(second))
-    assert await asyncio.to_thread(begun.wait, 5)
-    first_may_end.set()
-    assert await first_runs
-    second_may_end.set()
-    assert await second_runs
+
+def test_a_user_that_fails_restores_the_usual_interval(usual: float) -> None:
+    """As the computation that raises does."""
+    with pytest.raises(ValueError, match="not a number"), ShortSwitchInterval():
+        _refuse()
 
     assert sys.getswitchinterval() == usual
-    one.close()
-    two.close()
