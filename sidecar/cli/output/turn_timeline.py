@@ -60,6 +60,14 @@ class Axis:
         return min(max(int(share * self.cells), 0), self.cells)
 
 
+def begin_of(turn: pb.GetTurnResponse) -> datetime:
+    """Return the time from which the seconds of a turn count.
+
+    Not only the turn's own: begin and children may come from the clocks of two sidecars.
+    """
+    return min([utc(turn.turn.started_at), *(utc(child.opened_at) for child in turn.children)])
+
+
 def turn_lines(turn: pb.GetTurnResponse, drawing: Drawing) -> Iterator[TextLine]:
     """Yield the lines of a turn: its head, then for each child a bar, its events and its scores."""
     axis = _axis(turn, drawing)
@@ -156,7 +164,7 @@ def state_of(child: record_pb2.RecordedChild) -> str:
 
 
 def _axis(turn: pb.GetTurnResponse, drawing: Drawing) -> Axis:
-    begin = min([utc(turn.turn.started_at), *(utc(child.opened_at) for child in turn.children)])
+    begin = begin_of(turn)
     ends = [utc(event.occurred_at) for child in turn.children for event in child.events]
     ended = turn.turn.HasField("ended_at")
     # Events may be later than the end of the turn, and clocks of two sidecars may differ: every bar must fit.
