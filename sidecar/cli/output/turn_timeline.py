@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from sidecar.cli.output.drawing import GlyphSet, Part, TextLine, clean, length, timestamp, utc
+from sidecar.cli.output.drawing import GlyphSet, Part, TextLine, begin_of, clean, length, timestamp, utc
 from sidecar.cli.output.json_output import enum_word, message_to_json
 from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.executing.events import CLOSED, FAILED, STATE_AFTER, WAITING_FOR_MERGE
@@ -58,14 +58,6 @@ class Axis:
         whole = (self.end - self.begin).total_seconds()
         share = (at - self.begin).total_seconds() / whole if whole > 0 else 0.0
         return min(max(int(share * self.cells), 0), self.cells)
-
-
-def begin_of(turn: pb.GetTurnResponse) -> datetime:
-    """Return the time from which the seconds of a turn count.
-
-    Not only the turn's own: begin and children may come from the clocks of two sidecars.
-    """
-    return min([utc(turn.turn.started_at), *(utc(child.opened_at) for child in turn.children)])
 
 
 def turn_lines(turn: pb.GetTurnResponse, drawing: Drawing) -> Iterator[TextLine]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TextIO
 
-from sidecar.cli.output.drawing import Part, Screen, TextLine, clean, columns, length, timestamp, utc
+from sidecar.cli.output.drawing import Part, Screen, TextLine, begin_of, clean, columns, length, timestamp, utc
 from sidecar.cli.output.json_output import enum_word, message_to_json
 from sidecar.cli.record.client import RecordClient, RecordExit, RecordUnavailable, SidecarAddress
 from subagents.history.v1 import history_pb2 as pb
@@ -217,12 +217,7 @@ def _with_client(commands: TurnCommands, work: Callable[[RecordClient, Screen], 
 
 def _follow(client: RecordClient, screen: Screen, commands: TurnCommands, options: TurnOptions) -> None:
     """Print events as they happen; at the end, the bars of all children."""
-    from sidecar.cli.output.turn_timeline import (  # noqa: PLC0415  the same holds
-        Drawing,
-        begin_of,
-        event_line,
-        turn_lines,
-    )
+    from sidecar.cli.output.turn_timeline import Drawing, event_line, turn_lines  # noqa: PLC0415  the same holds
 
     names: dict[str, str] = {}
     # Read before the events: the stream does not say when the turn began, and all views must show the same seconds.
