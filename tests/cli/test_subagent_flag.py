@@ -93,7 +93,7 @@ async def test_the_kill_flag_off_is_confirmed_because_it_is_for_good() -> None:
     assert "every other definition with this kill flag" in somebody.asked[0]
     assert (done[0], bench.flags.on[KILL]) == (0, False)
     assert "switching the flag off kills it permanently" in done[1]
-    assert (again[0], f"the kill flag {KILL} fell, which kills shop" in again[2]) == (1, True)
+    assert (again[0], f"the kill flag {KILL} was switched off, which kills shop" in again[2]) == (1, True)
 
 
 @requirement("PF1-D-35")

@@ -173,6 +173,7 @@ async def test_a_turn_is_followed_until_it_has_ended() -> None:
         await sidecar.end(bound)
         code, out, _ = await as_text
         _, lines, _ = await as_lines
+        _, afterwards, _ = await run(at, show_turn, TurnOptions("t-1"))
 
     names = [json.loads(line)["name"].removeprefix("agent.subagent_") for line in lines.splitlines()]
     live, _, bars = out.partition("\n\n")
@@ -182,6 +183,10 @@ async def test_a_turn_is_followed_until_it_has_ended() -> None:
     assert [line.split()[3] for line in live.splitlines()] == names
     assert "turn t-1  ended" in bars
     assert "failed" in bars.splitlines()[-1]
+    # The label in front has 20 columns: what follows, with the seconds, is as in the view of the ended turn.
+    assert [line.split()[2:] for line in live.splitlines()] == [
+        line.split() for line in afterwards.splitlines() if line.startswith("       +")
+    ]
 
 
 async def test_episodes_are_listed_and_read() -> None:

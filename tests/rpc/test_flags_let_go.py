@@ -84,6 +84,6 @@ async def test_a_backend_that_cannot_be_written_is_left_alone_and_one_that_fails
         assert "if this line stays, switch them off by hand" in " ".join(await drifts(bench))
         bench.flags.read_only, bench.flags.refuses = False, True
         assert await on(bench) == [KILL, COHORT]
-        assert [kind for kind, _ in bench.sidecar.recorder.of("anomaly")].count("flag_not_let_go") == 2
+        assert [kind for kind, _ in bench.sidecar.recorder.of("anomaly")].count("flag_not_released") == 2
         bench.flags.refuses = False
         assert await on(bench) == []

@@ -86,7 +86,7 @@ ToolHandler = Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
 class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
     """Puts a surface's prompt and tools before the model and answers every sub-agent call.
 
-    The graph runs with a `ActiveTurn` as its context, see `turn_in_hand`; one compiled graph serves any number of
+    The graph runs with an `ActiveTurn` as its context, see `active_turn`; one compiled graph serves any number of
     turns at a time.
 
     Args:

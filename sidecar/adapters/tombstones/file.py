@@ -194,7 +194,8 @@ def _damage(path: Path, read: TombstoneFileContents) -> str:
     held = ", ".join(sorted(read.held)[:MOST_NAMED]) or "none can be told from them"
     return (
         f"line {lines} of {path} cannot be read and may have been a kill. Not served here because of that: {held}. "
-        "Compare the record, kill again what is missing, then take the line out while the sidecar is stopped"
+        "Compare the file with the record, repeat the kills that the record lacks, then remove the line while the "
+        "sidecar is stopped"
     )
 
 

@@ -15,8 +15,8 @@ SCORE_EXIT_CODES: Final = (
 )
 
 WATCH_EXIT_CODES: Final = (
-    "Exit codes: 0 no ramp is worse; 1 a breach: ramped down, or refused; 2 not judged (no sidecar, no token, wrong "
-    "role, no evidence); 3 the evidence cannot be trusted; 78 invalid settings."
+    "Exit codes: 0 no ramp is worse; 1 a breach: ramped down, or refused; 2 not judged (no sidecar, no valid "
+    "token, no evidence); 3 the evidence cannot be trusted; 78 invalid settings."
 )
 
 
@@ -112,7 +112,7 @@ def _ramp_watchdog(
 ) -> None:
     """Watch ramps: compare each ramping definition with its target. Ramp down on a breach, otherwise propose a step.
 
-    It never raises a ramp. Uses the operator listener and needs a token of the role breaker.
+    It never raises a ramp. Uses the operator listener; its token needs a role that may ramp down, e.g. breaker.
     """
     from sidecar.cli.evaluation import ramp_watchdog  # noqa: PLC0415  only this command needs gRPC
     from sidecar.core.evaluation.ramp_verdict import Rules  # noqa: PLC0415  the same holds

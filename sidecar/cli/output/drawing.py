@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
     from rich.console import Console
 
+    from subagents.history.v1.history_pb2 import GetTurnResponse
+
 PLAIN_WIDTH: Final = 100
 """Characters of a line with bars if the output is no terminal."""
 NARROWEST: Final = 60
@@ -124,6 +126,14 @@ def clean(text: str) -> str:
 def utc(stamp: "Timestamp") -> datetime:
     """Return a protobuf timestamp as a `datetime`."""
     return stamp.ToDatetime(tzinfo=UTC)
+
+
+def begin_of(turn: "GetTurnResponse") -> datetime:
+    """Return the time from which the seconds of a turn count.
+
+    Not always its own begin: a child may have been opened by a sidecar whose clock is behind.
+    """
+    return min([utc(turn.turn.started_at), *(utc(child.opened_at) for child in turn.children)])
 
 
 def timestamp(at: datetime) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from sidecar.cli.output.drawing import GlyphSet, Part, TextLine, clean, length, timestamp, utc
+from sidecar.cli.output.drawing import GlyphSet, Part, TextLine, begin_of, clean, length, timestamp, utc
 from sidecar.cli.output.json_output import enum_word, message_to_json
 from sidecar.core.decoding import DecodeError, from_json
 from sidecar.core.executing.events import CLOSED, FAILED, STATE_AFTER, WAITING_FOR_MERGE
@@ -156,7 +156,7 @@ def state_of(child: record_pb2.RecordedChild) -> str:
 
 
 def _axis(turn: pb.GetTurnResponse, drawing: Drawing) -> Axis:
-    begin = min([utc(turn.turn.started_at), *(utc(child.opened_at) for child in turn.children)])
+    begin = begin_of(turn)
     ends = [utc(event.occurred_at) for child in turn.children for event in child.events]
     ended = turn.turn.HasField("ended_at")
     # Events may be later than the end of the turn, and clocks of two sidecars may differ: every bar must fit.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TextIO
 
-from sidecar.cli.output.drawing import Part, Screen, TextLine, clean, columns, length, timestamp, utc
+from sidecar.cli.output.drawing import Part, Screen, TextLine, begin_of, clean, columns, length, timestamp, utc
 from sidecar.cli.output.json_output import enum_word, message_to_json
 from sidecar.cli.record.client import RecordClient, RecordExit, RecordUnavailable, SidecarAddress
 from subagents.history.v1 import history_pb2 as pb
@@ -220,19 +220,18 @@ def _follow(client: RecordClient, screen: Screen, commands: TurnCommands, option
     from sidecar.cli.output.turn_timeline import Drawing, event_line, turn_lines  # noqa: PLC0415  the same holds
 
     names: dict[str, str] = {}
-    begin: datetime | None = None
+    # Read before the events: the stream does not say when the turn began, and all views must show the same seconds.
+    begin = None if options.as_json else begin_of(client.turn(options.turn_id))
     for message in client.watch(options.turn_id):
         for child in message.children:
-            # Offsets count from the first child: the stream does not say when the turn began.
-            begin = begin or utc(child.opened_at)
             names[child.child_id] = f"{child.emission_index} {clean(child.sub_agent_id)}"
         for event in message.events:
-            if options.as_json:
+            if begin is None:
                 # One object on a line, so that a program can read each as it comes.
                 screen.write(json.dumps(message_to_json(event), ensure_ascii=False))
             elif not options.children or event.child_id in options.children:
                 label = names.get(event.child_id, "")[:16].ljust(17)
-                screen.show([event_line(event, begin or utc(event.occurred_at), label)])
+                screen.show([event_line(event, begin, label)])
     # Read again: the stream has events only, and not the outcomes that the bars show.
     if not options.as_json:
         turn = client.turn(options.turn_id, options.children)

@@ -55,7 +55,10 @@ DeprecateModules = Annotated[
 Confirm = Annotated[
     str, typer.Option("--confirm", help="Steps 3 and 5: what you checked. --checkout is inspected nevertheless.")
 ]
-Through = Annotated[int, typer.Option("--through", min=0, max=5, help="Up to this step. Default: only the next step.")]
+Through = Annotated[
+    int,
+    typer.Option("--through", min=0, max=5, help="Up to this step. Default: the next step; with step 1 also step 2."),
+]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead of printing.")]
 Remove = Annotated[bool, typer.Option("--remove-entry", help="Step 1 removes the entry instead of marking it.")]
 

@@ -12,7 +12,8 @@ import typer
 EXIT_CODES: Final = (
     "Exit codes: 0 done; 1 refused by rules, gates, policies or a changed revision, or unknown sub-agent; 2 not sent "
     "(no sidecar, no token, wrong role, not confirmed, invalid arguments); 3 partly done: a replica was not reached or "
-    "lags, a flag must be switched first, or the step is not recorded yet; 78 invalid settings."
+    "lags, a flag must be switched first, or the step is not recorded yet; 3 also for `list` "
+    "and `show` without the store; 78 invalid settings."
 )
 TURN_EXIT_CODES: Final = (
     "Exit codes: 0 the turn has ended, now or earlier; 1 unknown turn, or refused; 2 not sent (no sidecar, no token, "
@@ -56,7 +57,8 @@ Digest = Annotated[
     str,
     typer.Option(
         "--digest",
-        help="Digest of the definition, or its first 8 digits or more. Default: the active one, else the newest.",
+        help="Digest of the definition, or its first 8 digits or more (`ramp-down`, `flag ... off`: all). "
+        "Default: the active one, else the newest.",
     ),
 ]
 

@@ -177,7 +177,7 @@ def acknowledge(commands: OperatorCommands, options: StepOptions, breach_id: str
 
 
 def retire_flags(commands: OperatorCommands, options: StepOptions) -> int:
-    """Release the flags of a definition that serves all users. Returns the exit code."""
+    """Retire the flags of a definition that serves all users. Returns the exit code."""
     return take(commands, options, lambda target: retirement(target, options.name))
 
 

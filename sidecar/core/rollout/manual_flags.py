@@ -115,7 +115,7 @@ def refuse_on(
     """
     name, flag = facts.definition_id, flag_of(facts, kind)
     if facts.state is LifecycleState.ROLLBACK:
-        raise TransitionRefused(f"{name} is in rollback, for good: no flag brings it back")
+        raise TransitionRefused(f"{name} is in rollback, which is permanent: no flag makes it serve again")
     if facts.state is not LifecycleState.PROMOTE or facts.flags is not FlagPair.ON:
         raise TransitionRefused(
             f"{name} is in {facts.state} and its ramp has not switched its flags on: a raise of the ramp does that,"
@@ -127,7 +127,7 @@ def refuse_on(
     # undo it.
     if kind is FlagKind.KILL and before is FlagValue.OFF and facts.confirmed_on == flag:
         raise TransitionRefused(
-            f"the kill flag {flag} fell, which kills {name}: it does not come back by a flag; activate another"
+            f"the kill flag {flag} was switched off, which kills {name} permanently; activate another"
             " definition, or promote a new one"
         )
     for each in others:

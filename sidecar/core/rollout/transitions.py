@@ -242,7 +242,7 @@ def override(rollout: SlotRollout, digest: Digest, by: Actor, *, gate: str, to: 
 
 
 def retire_flags(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
-    """Release the flags, which then have no effect. Raises `TransitionRefused` below 100 %. Source: PF1-D-35, TN-59."""
+    """Retire the flags, which then have no effect. Raises `TransitionRefused` below 100 %. Source: PF1-D-35, TN-59."""
     facts = facts_of(rollout, digest)
     if facts.flags is FlagPair.RETIRED:
         return Change(rollout)

@@ -144,4 +144,6 @@ async def test_each_flag_is_switched_by_hand_where_that_makes_sense() -> None:
     assert "off -> on" in words(again.text)
     assert "kill flag ai_assistant_subagent_shop of memory: on -> off" in killed
     assert flag == reading_pb2.FLAG_VALUE_OFF
-    assert "the kill flag ai_assistant_subagent_shop fell, which kills shop" in ALERT.findall(refused.text)[0]
+    assert (
+        "the kill flag ai_assistant_subagent_shop was switched off, which kills shop" in ALERT.findall(refused.text)[0]
+    )

@@ -91,7 +91,7 @@ async def test_a_kill_flag_that_fell_is_not_switched_on_again() -> None:
     await replica.look()
     late = await refused(replica, on(SHOP, FlagKind.KILL, "on-2"))
 
-    assert "fell, which kills shop" in early.message
+    assert "was switched off, which kills shop" in early.message
     assert "is in rollback" in late.message
     assert not bench.contents.flags[KILL].on
 

@@ -40,7 +40,7 @@ def answer_of(given: object, function: Callable[..., Any]) -> Answer:
     """Return what a function returned as an answer.
 
     Raises:
-        WrongReturn: it is neither text nor an `Answer` that holds text.
+        InvalidReturnValue: it is neither text nor an `Answer` that holds text.
     """
     answer = Answer(given) if isinstance(given, str) else given
     if not isinstance(answer, Answer):

@@ -83,7 +83,7 @@ class ReleaseFlags(Struct, frozen=True):
             async with asyncio.timeout(LONGEST):
                 await self.writer_of(vertical).switch(name, False, ACTOR)
         except Exception as error:  # noqa: BLE001  boundary to a backend: the next pass tries again
-            self.recorder.anomaly("flag_not_let_go", f"{name}: {type(error).__name__}")
+            self.recorder.anomaly("flag_not_released", f"{name}: {type(error).__name__}")
 
 
 def _still_on(view: RolloutView, flags: FlagSnapshot) -> Iterator[tuple[str, Vertical]]:
