@@ -13,6 +13,7 @@ from typing import Any, Final
 import grpc
 from google.protobuf.message import Message
 
+from sidecar.cli.parameters.targets import NO_PROXY
 from sidecar.cli.subagent.client import (
     READING,
     ROLE_TOKEN_KEY,
@@ -21,7 +22,6 @@ from sidecar.cli.subagent.client import (
     check_target,
     problem_of,
 )
-from sidecar.cli.targets import NO_PROXY
 from subagents.admin.v1 import admin_pb2
 from subagents.admin.v1.admin_pb2_grpc import AdminServiceStub
 from subagents.history.v1 import history_pb2

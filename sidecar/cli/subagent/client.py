@@ -12,8 +12,8 @@ from typing import Any, Final, Self
 import grpc
 from google.protobuf.message import Message
 
+from sidecar.cli.parameters.targets import NO_PROXY, refusal
 from sidecar.cli.subagent.advice import HOW_TO_MINT, advice_for
-from sidecar.cli.targets import NO_PROXY, refusal
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 ROLE_TOKEN_KEY: Final = "x-subagents-role-token"  # noqa: S105  the name of the header, not a secret
