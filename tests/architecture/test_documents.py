@@ -62,9 +62,9 @@ class Page:
 
     @property
     def anchors(self) -> set[str]:
-        """What a link may name after `#`, as GitHub makes it of the headings."""
+        """What a link may name after `#`: ids in the text, e.g. of table rows, and what GitHub makes of headings."""
         plain = (re.sub(r"[^\w\- ]", "", title.strip().lower()) for title in HEADING.findall(self.prose))
-        return {title.replace(" ", "-") for title in plain}
+        return {*re.findall(r'<a id="([^"]+)">', self.prose), *(title.replace(" ", "-") for title in plain)}
 
     def links(self) -> Iterator[tuple[Path, str]]:
         """Yield where each link inside the repository leads: a path, and an anchor if it names one."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sidecar.cli.record.client import RecordExit, SidecarAddress
+from sidecar.cli.record.turn_commands import CallEnd
 from sidecar.cli.record.turn_views import (
     EpisodeOptions,
     TurnCommands,
@@ -23,6 +24,7 @@ from sidecar.cli.record.turn_views import (
     show_turn,
     show_turns,
 )
+from sidecar.core.dispatching.outcomes import Outcome
 from tests.support.fake_runner import answers, hangs, raises
 from tests.support.harness import SECRET, SidecarForTests, running_sidecar_for_tests
 from tests.support.requirement import requirement
@@ -244,6 +246,11 @@ async def test_errors_say_what_to_do(tmp_path: Path) -> None:
     assert (wrong[0], "refused the boot secret" in wrong[2]) == (RecordExit.NOT_ALLOWED, True)
     assert (far[0], "boot secret would be sent unencrypted; forward" in far[2]) == (RecordExit.USAGE, True)
     assert SECRET not in wrong[2]
+
+
+def test_turns_can_be_filtered_by_every_outcome() -> None:
+    """The option has the words that the lists print."""
+    assert {*CallEnd} == {*Outcome}
 
 
 def test_the_page_names_every_exit_code() -> None:

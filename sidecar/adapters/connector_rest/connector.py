@@ -8,7 +8,13 @@ import httpcore
 from sidecar.adapters.connector_rest.request_writer import body_of, headers_of
 from sidecar.adapters.connector_rest.response_reader import reply_of
 from sidecar.adapters.connector_rest.settings import RestSettings
-from sidecar.adapters.http_client.endpoints import address_of, problem_with_endpoint, url_of, without_query
+from sidecar.adapters.http_client.endpoints import (
+    address_of,
+    is_plain_beyond,
+    problem_with_endpoint,
+    url_of,
+    without_query,
+)
 from sidecar.adapters.http_client.pools import http_pools
 from sidecar.adapters.token_exchange.exchange import TokenExchange
 from sidecar.core.faults import Fault, remedy_for
@@ -45,6 +51,10 @@ NO_ANSWER: Final = (
 )
 
 
+UNENCRYPTED: Final = (
+    "the `endpoint` is `http://` beyond this machine, so users' data would not be encrypted: use https://, or set "
+    "`allow_remote` of the connector behind a mesh"
+)
 NEVER_SENT: Final = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout)
 """Errors before the connection was open: no byte of the request was sent."""
 
@@ -63,6 +73,7 @@ class RestConnector:
         Raises:
             OSError, TlsFilesProblem: files with certificates cannot be used.
         """
+        self._allow_remote = settings.allow_remote
         self._max_body_bytes = settings.max_body_bytes
         # Only connecting has a limit of its own. The timeout of the call limits everything else.
         self._timeouts = {"connect": settings.connect_seconds}
@@ -86,6 +97,9 @@ class RestConnector:
         missing = self._missing(call)
         if body is None or missing is not None:
             return EnricherRefused(missing or RefusalKind.MALFORMED, sent=False)
+        if not self._allow_remote and is_plain_beyond(call.endpoint):
+            fault = Fault(without_query(call.endpoint), address_of(call.endpoint), remedy=UNENCRYPTED)
+            return EnricherRefused(RefusalKind.UNAVAILABLE, fault, sent=False)
         try:
             # One limit around everything: the pool, the exchange of the token, the connection and the body.
             async with asyncio.timeout(call.timeout.total_seconds()):

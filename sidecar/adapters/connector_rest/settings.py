@@ -10,6 +10,11 @@ from subagents_tls.files import TlsFiles
 class RestSettings(TokenExchangeSettings):
     """Settings of connector `rest`. The time for one call is the tool's, not set here."""
 
+    allow_remote: bool = setting(
+        False,
+        description="Send to `http://` endpoints beyond this machine. Nothing is encrypted or authenticated then: only "
+        "behind a mesh that does both.",
+    )
     max_connections: int = setting(64, ge=1, le=4096, description="Most connections to all data services together.")
     max_idle_connections: int = setting(16, ge=0, le=4096, description="Most connections kept open between calls.")
     idle_seconds: float = setting(

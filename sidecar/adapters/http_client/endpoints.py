@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from sidecar.policy.targets import is_this_machine
+
 if TYPE_CHECKING:
     import httpcore
 
@@ -26,6 +28,12 @@ def problem_with_endpoint(endpoint: str) -> str | None:
         "must not have a fragment (#...)": bool(parts.fragment),
     }
     return next((problem for problem, present in problems.items() if present), None)
+
+
+def is_plain_beyond(endpoint: str) -> bool:
+    """Return whether requests to a sound `endpoint` would leave this machine without encryption."""
+    parts = urlsplit(endpoint)
+    return parts.scheme != "https" and not is_this_machine(parts.hostname or "")
 
 
 def without_query(endpoint: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 import grpc
 from google.protobuf.message import Message
 
-from sidecar.cli.targets import NO_PROXY, refusal
+from sidecar.cli.parameters.targets import NO_PROXY, refusal
 from sidecar.core.decoding import DecodeError, from_ascii
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import history_pb2_grpc

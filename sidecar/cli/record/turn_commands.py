@@ -58,6 +58,7 @@ class CallEnd(StrEnum):
     DROPPED = "dropped"
     REFUSED = "refused"
     NOT_STARTED = "not_started"
+    SUSPENDED = "suspended"
 
 
 def add_record_commands(app: typer.Typer, settings_of: SettingsOf) -> None:

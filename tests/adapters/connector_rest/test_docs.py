@@ -27,7 +27,7 @@ def test_every_fault_and_every_setting_is_in_its_table() -> None:
     assert first_column("`kind`") == [kind.value for kind in FaultKind]
     assert sorted(first_column("setting")) == sorted(RestSettings.SETTINGS)
     for name, info in RestSettings.SETTINGS.items():
-        shown = "none" if info.default is None else str(info.default)
+        shown = {None: "none", False: "false"}.get(info.default, str(info.default))
         assert f"| `{name}` | {shown} |" in PAGE
 
 

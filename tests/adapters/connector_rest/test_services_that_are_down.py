@@ -27,6 +27,25 @@ async def fault_at(endpoint: str) -> Fault:
     return reply.fault
 
 
+ELSEWHERE = "http://0.0.0.0:1/v1/enrich"
+"""No loopback address, although Linux connects it to this machine."""
+
+
+async def test_nothing_is_sent_unencrypted_to_another_machine() -> None:
+    """Refused before a connection is made, with both remedies; behind a mesh it can be allowed."""
+    async with connecting() as strict, connecting(allow_remote=True) as behind_a_mesh:
+        refused = await strict.enrich(call(f"{ELSEWHERE}?key=secret"))
+        tried = await behind_a_mesh.enrich(call(ELSEWHERE))
+
+    assert isinstance(refused, EnricherRefused)
+    assert isinstance(tried, EnricherRefused)
+    assert (refused.kind, refused.sent) == (RefusalKind.UNAVAILABLE, False)
+    assert refused.fault is not None
+    assert tried.fault is not None
+    assert (refused.fault.target, refused.fault.errno, tried.fault.errno) == (ELSEWHERE, "", "ECONNREFUSED")
+    assert "use https://, or set `allow_remote`" in refused.fault.remedy
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_a_service_where_nothing_listens_is_named_with_errno_and_remedy(host: str) -> None:
     """The endpoint without its query, which may hold a key."""
