@@ -53,7 +53,7 @@ def reach_of(stop: LocalStop, held: StepAnswer, recorded: Recorded, warnings: tu
 
     Args:
         stop: the stop.
-        held: the answer if it holds here only; its `reached` and `edits` are used in any case.
+        held: the answer if the stop holds only here; its `reached` and `edits` are used in any case.
         recorded: the record's answer, or why there is none.
         warnings: about the local stop.
 
