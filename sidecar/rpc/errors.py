@@ -1,6 +1,6 @@
 """Maps the sidecar's exceptions to gRPC statuses with one table, and builds the `google.rpc` details of a status.
 
-Source: STYLE_EXAMPLES section 6, AIP-193.
+Source: AIP-193.
 """
 
 from collections.abc import Sequence

@@ -47,7 +47,8 @@ class ServingRules(Struct, frozen=True):
         min_remaining_time: a call with less time than this is refused: its answer would arrive too late, and would take
             time from calls that can still be answered (research/reliability.md finding 7).
         write_timeout: a listener that has not accepted a frame for this long counts as gone.
-        longest_wait: a call that begins work is refused if it was sent longer ago, while calls of its method wait.
+        longest_wait: a call that begins work is refused if it has waited longer in a standing queue; see
+            `core/waiting_calls.py`.
     """
 
     min_remaining_time: timedelta = timedelta(milliseconds=10)

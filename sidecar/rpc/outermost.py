@@ -60,10 +60,10 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         self._too_late = rich_status(self._guard.too_late)
         self._batches = StartBatches()
         self._write_seconds = handler_context.rules.write_timeout.total_seconds()
-        elsewhere = [name for name, callers in CALLERS_OF.items() if entrance.callers not in callers]
+        forbidden = [name for name, callers in CALLERS_OF.items() if entrance.callers not in callers]
         # These methods get a handler, too: without one, gRPC would respond UNIMPLEMENTED, and the client could not see
         # that it uses the wrong listener.
-        handlers = {name: self._refusing(name) for name in elsewhere}
+        handlers = {name: self._refusing(name) for name in forbidden}
         self._handlers: Mapping[str, Any] = handlers | {method.name: self._handler(method) for method in methods}
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
@@ -123,11 +123,11 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
     def _hold_drain(self, method: Method, context: GrpcContext) -> None:
         """Let a drain wait until a large last message is sent, no longer than for any other message."""
         # Two callbacks compete, the end of the call and the timer. Only the first may count.
-        left = asyncio.Event()
+        ended = asyncio.Event()
 
         def end(_: object = None) -> None:
-            if not left.is_set():
-                left.set()
+            if not ended.is_set():
+                ended.set()
                 self._in_flight.end(method.name)
 
         self._in_flight.begin(method.name)

@@ -89,8 +89,8 @@ async def examine_runners(
     for card in catalogue.cards.values():
         if card.definition.slot in offered:
             _add_to_target(card, targets, policy, settings, used, found)
-    asked = [_host(at, names, seconds, _channels(settings, at.instance)) for at, names in used.items()]
-    return [*found, *await asyncio.gather(*asked)]
+    checks = [_host(at, names, seconds, _channels(settings, at.instance)) for at, names in used.items()]
+    return [*found, *await asyncio.gather(*checks)]
 
 
 def _add_to_target(
@@ -140,7 +140,7 @@ def _without_plugin(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _host(
-    at: _Target, names: Sequence[str], seconds: float, opened: Callable[[str], grpc.aio.Channel]
+    at: _Target, names: Sequence[str], seconds: float, open_channel: Callable[[str], grpc.aio.Channel]
 ) -> Finding:
     about = f"{', '.join(names)} at {at.address}"
     # Other runners have protocols of their own; only the TCP connection can be checked.
@@ -151,7 +151,7 @@ async def _host(
             return ok("runners", about, f"runner `{at.instance}`: not checked")
         return await _reached("runners", about, parts.hostname, _port_of(at.address), seconds)
     # The standard health service, because a `Run` would start work.
-    async with opened(at.address) as channel:
+    async with open_channel(at.address) as channel:
         ask = channel.unary_unary(
             HEALTH,
             request_serializer=health_pb2.HealthCheckRequest.SerializeToString,

@@ -41,9 +41,9 @@ def read_operator_keys(configured: OperatorSettings) -> OperatorKeys:
             raise SettingsProblem([f"{setting}: {problem}"]) from None
         for key in found:
             # One key with two sets of limits would have the rights of the set that happens to be found first.
-            known = limits.setdefault(key_id_of(key), allowed)
-            if (known.roles, known.subjects) != (allowed.roles, allowed.subjects):
-                raise SettingsProblem([f"{setting}: the key in {file} is {known.name}, too; name each key once"])
+            first = limits.setdefault(key_id_of(key), allowed)
+            if (first.roles, first.subjects) != (allowed.roles, allowed.subjects):
+                raise SettingsProblem([f"{setting}: the key in {file} is {first.name}, too; name each key once"])
         keys += found
     return OperatorKeys(Ed25519Judge(keys), limits)
 

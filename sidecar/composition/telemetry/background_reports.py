@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PROBLEMS_SHOWN: Final = 20
 """The most problems in one log line or on `/readyz`. A broken directory can have thousands."""
-BESIDE: Final = frozenset(
+NOT_NEEDED_FOR_TURNS: Final = frozenset(
     {
         "checkpointing",
         "retention",
@@ -42,7 +42,7 @@ BESIDE: Final = frozenset(
 """Loops that no turn depends on: signatures, cleanup and exports. A turn is served correctly while they are down."""
 AUDIT_EXPORT: Final = "auditexport "
 """The name of an export loop begins with this; the name of its sink follows."""
-LAG_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+LAG_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 RPC_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Seconds. The range is wide because a bind takes milliseconds, and a dispatch as long as its slowest sub-agent."""
 NO_PLUGIN: Final = "none"
@@ -140,10 +140,10 @@ class LoopReports:
 
     def loop_down(self, name: str, error: BaseException) -> None:
         """Report that a loop has ended."""
-        self._deaths.add(name)  # counted for `BESIDE`, too: alerts decide themselves
+        self._deaths.add(name)  # counted for `NOT_NEEDED_FOR_TURNS`, too: alerts decide themselves
         self._log.error(event_names.LOOP_DIED, "a background loop has ended and is restarted", error, loop=name)
-        # No turn depends on the loops in `BESIDE` and on audit exports, so the sidecar stays ready without them.
-        if name not in BESIDE and not name.startswith(AUDIT_EXPORT):
+        # Audit exports are not needed for turns, either; there is one loop for each sink.
+        if name not in NOT_NEEDED_FOR_TURNS and not name.startswith(AUDIT_EXPORT):
             self._readiness.block(f"loop {name}", f"the background loop {name} is down; see the log")
 
     def loop_up(self, name: str) -> None:
@@ -195,7 +195,7 @@ class LimitReports:
         text = "Calls refused because a limit is reached."
         self._refused = metrics.counter(call_names.ADMISSION_REFUSED, text, "limit")
         for limit in call_names.LIMITS:
-            self._refused.add(limit, by=0)  # the same holds for limits
+            self._refused.add(limit, by=0)  # so that the first refusal is a rise from 0
 
     def refused(self, limit: str) -> None:
         """Count a refused call."""

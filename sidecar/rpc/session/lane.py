@@ -46,7 +46,7 @@ class Lane:
         self._incoming = IncomingValidator(parts.rules.most_operations)
         self._outgoing = OutgoingQueue(0, parts.rules.outgoing)
         self._operations: dict[int, Operation] = {}
-        self._opening: dict[str, list[Operation]] = {}  # dispatches that have not begun, by turn, oldest first
+        self._opening: dict[str, list[Operation]] = {}  # dispatches that have not ended, by surface token, oldest first
         self._timers: list[tuple[float, asyncio.Handle]] = []
         self._in_flight = guard.in_flight
         self._drain_at_hello: pb.SessionDrainReason | None = None  # of a drain that began before the hello

@@ -96,7 +96,7 @@ def _still_on(view: RolloutView, flags: FlagSnapshot) -> Iterator[tuple[str, Ver
         if each.withdrawn:
             released |= {name: each.vertical for name in _names(each) if name not in needed}
     # Only flags that are known to be on: an unreachable flag may be off already.
-    yield from ((name, its) for name, its in released.items() if flags.value(name, its) is FlagValue.ON)
+    yield from ((name, owner) for name, owner in released.items() if flags.value(name, owner) is FlagValue.ON)
 
 
 def _names(facts: DefinitionFacts) -> tuple[str, ...]:

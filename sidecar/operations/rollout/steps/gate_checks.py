@@ -112,25 +112,27 @@ class GateEvaluator(msgspec.Struct, frozen=True):
         except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             problem = f"its client raised {type(error).__name__}"
         else:
-            return self._accepted(question, answer)
-        return self._hold(UNAVAILABLE, question, problem)
+            return self._checked(question, answer)
+        return self._unavailable(UNAVAILABLE, question, problem)
 
-    def _accepted(self, question: GateQuestion, answer: object) -> GateResult:
+    def _checked(self, question: GateQuestion, answer: object) -> GateResult:
+        """Return the result of an answer; the verdict is `UNAVAILABLE` if the answer does not count."""
         if not isinstance(answer, GateAnswer) or not isinstance(answer.verdict, Verdict):
-            return self._hold(NOT_BELIEVED, question, "what it answered is no verdict")
+            return self._unavailable(NOT_BELIEVED, question, "what it answered is no verdict")
         # A gate that answers from a cache, or about an earlier content of the definition, must not let this step pass.
         differs = [name for name in ECHOED if getattr(answer, name) != getattr(question, name)]
         if differs:
-            return self._hold(NOT_BELIEVED, question, f"it answered about another {', '.join(differs)}")
+            return self._unavailable(NOT_BELIEVED, question, f"it answered about another {', '.join(differs)}")
         # Checked at run time, because plugins are not type-checked. A naive time cannot be compared with the clock.
         expires_at: object = answer.expires_at
         if not isinstance(expires_at, datetime) or expires_at.utcoffset() is None:
-            return self._hold(NOT_BELIEVED, question, "it does not say when its verdict expires")
+            return self._unavailable(NOT_BELIEVED, question, "it does not say when its verdict expires")
         if expires_at <= self.clock.now():
-            return self._hold(NOT_BELIEVED, question, f"its verdict expired at {expires_at.isoformat()}")
+            return self._unavailable(NOT_BELIEVED, question, f"its verdict expired at {expires_at.isoformat()}")
         return GateResult(question.gate, GateVerdict(answer.verdict.value), _plain(answer.summary))
 
-    def _hold(self, anomaly: str, question: GateQuestion, problem: str) -> GateResult:
+    def _unavailable(self, anomaly: str, question: GateQuestion, problem: str) -> GateResult:
+        """Report an anomaly, and return the result that holds the step."""
         self.recorder.anomaly(anomaly, f"{question.gate} of {question.definition_id}: {problem}")
         return GateResult(question.gate, GateVerdict.UNAVAILABLE, problem)
 

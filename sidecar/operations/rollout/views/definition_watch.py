@@ -21,7 +21,7 @@ TRIES = 5
 
 @dataclass(slots=True)
 class RecordDefinitions:
-    """Reads the configuration and the cards that rollouts need.
+    """Records the definitions of the configuration, and keeps the cards that rollouts need in memory.
 
     Attributes:
         definitions: the loaded configuration.
@@ -29,7 +29,7 @@ class RecordDefinitions:
         views: refreshed as soon as something new is recorded.
         clock, ids: for recorded events.
         recorder: receives failures.
-        serve_at_once: a definition without a flag, alone in an empty slot, immediately serves every user.
+        serve_at_once: whether a definition without a flag, alone in an empty slot, immediately serves every user.
     """
 
     definitions: Definitions
@@ -74,7 +74,7 @@ class RecordDefinitions:
                 # written.
                 await self.views.look()
                 # Only after every slot: if the store fails in between, the next pass repeats all of them. `seen`
-                # changes nothing for a definition that it knows.
+                # changes nothing for a definition that is recorded already.
                 self._seen = catalogue
                 view = self.views.current()
                 waiting, changed = pending_promotions(catalogue, view), major_changes(catalogue, view)

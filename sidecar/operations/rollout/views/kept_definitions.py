@@ -18,6 +18,7 @@ from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore
 from sidecar.operations.rollout.views.definition_watch import RecordDefinitions
 
 READ_SECONDS: Final = 1.0
+"""Seconds for one read of the store."""
 MOST_FETCHED: Final = 256
 """The most fetched cards, besides those of the configuration and of served rollouts."""
 
@@ -94,8 +95,8 @@ class DefinitionCache:
         if card is None:
             self._recorder.anomaly("definition_lost", f"{digest} is kept with another content, or cannot be read")
             return None
-        # The oldest first. Such cards belong to turns that were bound before the last changes, and are read a few times
-        # only.
+        # The oldest is dropped first. Such cards belong to turns that were bound before the last changes, and are read
+        # only a few times.
         while len(self._fetched) >= MOST_FETCHED:
             del self._fetched[next(iter(self._fetched))]
         self._fetched[digest] = card
