@@ -143,6 +143,7 @@ def check_installed(setting: str) -> None:
 
 
 def _contact(taken: bool) -> None:
+    """Log a change: the collector accepts telemetry again (`taken`), or no longer."""
     log = StructuredLog("sidecar.collector")
     if taken:
         log.info(event_names.TELEMETRY_CONTACT, "the collector takes telemetry again", taken=True)
