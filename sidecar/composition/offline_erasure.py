@@ -85,8 +85,10 @@ async def _erase(settings: Settings, options: EraseOptions, *, preview: bool) ->
                 projector = Projector(journal, projection, recorder, ProjectorTiming(between=0))
                 # Markers (signed statements about what was erased) go to the same second place as those of a sidecar;
                 # without them, `verify-log` would report the erased facts as missing.
-                about = CheckpointFile(file, signer, recorder.anomaly), SystemClock(), SystemIds()
-                operation = EraseUser(journal, ERASING, projector, conversations, signer, *about)
+                place = CheckpointFile(file, signer, recorder.anomaly)
+                operation = EraseUser(
+                    journal, ERASING, projector, conversations, signer, place, SystemClock(), SystemIds()
+                )
                 # Before the erasure: the log must name the operator even if the process is killed in between.
                 if not preview:
                     report_erasure(f"uid {os.getuid()}, offline", options.reason)

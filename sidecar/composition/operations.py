@@ -117,7 +117,7 @@ async def joined_operations(
 ) -> tuple[Operations, Sequence[ListenerPlan], list[Loop]]:
     """Connect all objects that handle calls; also return the listeners and the background loops."""
     settings = parts.settings
-    keys, rotating = followed_signing_keys(settings.keys, parts.redactor, parts.recorder.anomaly)  # keys are read again
+    keys, rotating = followed_signing_keys(settings.keys, parts.redactor, parts.recorder.anomaly)
     policy = checked_policy(settings, parts.replaced.plugins)  # first: it refuses most wrong settings
     parts.plugin_modules.update(policy.host.modules())
     definitions = _definitions(parts)
@@ -164,8 +164,8 @@ def _over_tls(
     parts: Components, plans: Sequence[ListenerPlan], policy: PolicyMap
 ) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
     """Return the listeners with mutual TLS, and the loop that watches certificates."""
-    named = any("ca_file" in each or "client_certificate_file" in each for each in _sections_of_plugins(parts.settings))
-    if not named and not any(True for _ in parts.settings.tls.listeners.configured):
+    certs = any("ca_file" in each or "client_certificate_file" in each for each in _sections_of_plugins(parts.settings))
+    if not certs and not any(True for _ in parts.settings.tls.listeners.configured):
         return (), ()
     from sidecar.composition.tls import outgoing_files, secure_plans  # noqa: PLC0415  only where there are certificates
 
@@ -186,8 +186,7 @@ def _principals(parts: Components, policy: PolicyMap) -> "tuple[EstablishPrincip
         return None, ()
     from sidecar.composition.operators.issuer_keys import verified_principals  # noqa: PLC0415  only with tokens
 
-    configured, clock = parts.settings.principals, parts.replaced.clock
-    principals, loop = verified_principals(configured, clock, parts.recorder.anomaly)
+    principals, loop = verified_principals(parts.settings.principals, parts.replaced.clock, parts.recorder.anomaly)
     principals.tokens_needed = bool(exchanging)  # otherwise no token is kept in memory
     return principals, (loop,)
 
@@ -218,8 +217,9 @@ async def _ports(
     """Create all dependencies of the operations; also return their background loops."""
     settings, replaced, anomaly = parts.settings, parts.replaced, parts.recorder.anomaly
     specs = [kept_in(record.rollouts, spec) for spec in policy.flag_backends]
-    making, of = PluginThreads(policy.host, anomaly), settings.flags
-    backends = {each.name: making.made(each, partial(make_flag_backend, each, of.get(each.name, {}))) for each in specs}
+    making = PluginThreads(policy.host, anomaly)
+    makers = {each.name: partial(make_flag_backend, each, settings.flags.get(each.name, {})) for each in specs}
+    backends = {each.name: making.made(each, makers[each.name]) for each in specs}
     for backend in backends.values():
         opened.push_async_callback(closed, backend.close)  # before any contact: its thread exists already
     calls = PluginCalls(parts.tasks, hung_reports(parts.recorder))
@@ -264,12 +264,12 @@ async def _ports(
 def _gateways(settings: Settings) -> GatewayAddresses:
     """Return the addresses of the tool gateway: the socket for local hosts, and the TLS address for remote hosts."""
     server, listeners = settings.server, settings.tls.listeners
-    found = GatewayAddresses(f"unix:{server.agents_socket}", listeners.agents_target or listeners.agents or "")
+    addresses = GatewayAddresses(f"unix:{server.agents_socket}", listeners.agents_target or listeners.agents or "")
     if not server.host_groups:
-        return found
-    from sidecar.composition.host_groups import with_groups  # noqa: PLC0415  the same reason
+        return addresses
+    from sidecar.composition.host_groups import with_groups  # noqa: PLC0415  only where there are groups
 
-    return with_groups(found, server)
+    return with_groups(addresses, server)
 
 
 def _prepared(connectors: ChosenConnectors, definitions: DefinitionsSource) -> Callable[[], Coroutine[Any, Any, None]]:

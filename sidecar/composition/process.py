@@ -102,7 +102,7 @@ def _set_process_limits() -> None:
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     # The second value is for macOS, where the first can be "unlimited", which the call refuses. A process that keeps
     # its present limit still works: the listeners limit connections by what is available.
-    for wanted in (most, max(now, MACOS_FILES)):
+    for limit in (most, max(now, MACOS_FILES)):
         with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
             return

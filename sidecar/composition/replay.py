@@ -64,8 +64,8 @@ def replayed(document: ReplayDocument, card_of: CardOf, rules: DispatchRules | N
     # Before anything runs: with another definition, differences would say nothing about the code.
     _refuse_missing(document, claims, card_of)
     # Without settings, only the limits that the turn itself carries in its claims are known.
-    today = rules or DispatchRules(BindingRules(claims.fan_out_cap, claims.max_dispatches), Vocabulary({}))
-    replay = _in_virtual_time(document, recording, card_of, rules_of_replay(today, claims.fan_out_cap))
+    present_rules = rules or DispatchRules(BindingRules(claims.fan_out_cap, claims.max_dispatches), Vocabulary({}))
+    replay = _in_virtual_time(document, recording, card_of, rules_of_replay(present_rules, claims.fan_out_cap))
     differences, notes = compared(document.recorded_outcomes, replay.outcomes)
     refused = tuple(f"{dispatch_id}: is refused now: {why}" for dispatch_id, why in replay.refused.items())
     made = tuple(f"{which} is made now; it was not made when the turn was recorded" for which in replay.unrecorded)
@@ -119,9 +119,9 @@ def _refuse_missing(document: ReplayDocument, claims: SurfaceClaims, card_of: Ca
     """Raise `CannotReplay` if a definition of the turn is missing, or has another content than in the turn."""
     commits = commits_of(document)
     named = {slot: definition_id for slot, definition_id, _ in claims.candidates}
-    wanted: list[tuple[str, Digest]] = [(named.get(slot) or slot, digest) for slot, digest in claims.tools]
-    wanted.append(("the orchestrator", claims.orchestrator_digest))
-    missing = [_missing(name, digest, commits) for name, digest in wanted if card_of(digest) is None]
+    needed: list[tuple[str, Digest]] = [(named.get(slot) or slot, digest) for slot, digest in claims.tools]
+    needed.append(("the orchestrator", claims.orchestrator_digest))
+    missing = [_missing_text(name, digest, commits) for name, digest in needed if card_of(digest) is None]
     if missing:
         raise CannotReplay(
             f"definitions are not there as they were in the turn: {'; '.join(missing)}. Check out that commit of the "
@@ -129,7 +129,7 @@ def _refuse_missing(document: ReplayDocument, claims: SurfaceClaims, card_of: Ca
         )
 
 
-def _missing(name: str, digest: Digest, commits: Mapping[Digest, tuple[str, str]]) -> str:
+def _missing_text(name: str, digest: Digest, commits: Mapping[Digest, tuple[str, str]]) -> str:
     _, commit = commits.get(digest, ("", ""))
     return f"{name} with digest {digest} ({f'commit {commit}' if commit else 'its commit is not on record'})"
 
@@ -168,7 +168,7 @@ class _CountedIds:
 class _StoreWithRecordedDelay(MemoryStore):
     """Confirms children at the recorded time, so that their attempts begin at the recorded time."""
 
-    waits = True
+    waits = True  # `append` waits for virtual time
 
     def __init__(self, recording: Recording, loop: VirtualLoop) -> None:
         super().__init__()

@@ -106,7 +106,7 @@ async def running_sidecar(
         parts = _parts(settings, redactor or Redactor(), replaced or Overrides(), set_health)
         # The order of opening is the reverse order of closing: first the listeners close, then the exporters send the
         # last spans (`ending`), then tasks end, and last the record closes, because tasks may still write to it.
-        place = opened.enter_context(reserved(settings.server.ops_address))  # a port in use is told before work begins
+        ops_socket = opened.enter_context(reserved(settings.server.ops_address))  # a port in use ends the start early
         record = await opened.enter_async_context(_record(parts))
         opened.push_async_callback(parts.tasks.close, LAST_TASKS_SECONDS)
         # A stack of its own, because the exporters are created late and must be closed before the tasks are cancelled.
@@ -122,7 +122,7 @@ async def running_sidecar(
         # After the gRPC listeners: a scrape of a process that cannot serve would be misleading.
         metrics = RecentMetrics(parts.metrics, parts.replaced.clock.monotonic, parts.replaced.metrics_age)
         ops = OpsHttp(pages(metrics, parts.readiness, parts.redactor), parts.defects.of_page)
-        ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address, place))
+        ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address, ops_socket))
         loops += await parts.telemetry.begin(ending)  # after the listeners: the exporters load slowly
         # Loops begin only here: building may fail half-way, and a loop would use unfinished objects.
         _supervise(parts, [*loops, *((_name_of(run), run) for run in operations.loops)])
@@ -154,7 +154,7 @@ def _parts(
     defects = DefectReports(recorder)
     tasks = OwnedTasks(defects.of_task)
     # Readiness changes in synchronous code, but setting the gRPC health needs an await; hence a task for each change.
-    readiness = Readiness(lambda ready: _spawned(tasks, set_health(ready)))
+    readiness = Readiness(lambda ready: _spawn(tasks, set_health(ready)))
     readiness.section("dispatch_socket", lambda: str(settings.server.dispatch_socket))  # which sidecar answers
     # Before plugins are loaded: an error of a plugin may quote its settings, which may contain passwords.
     for sections in plugin_sections(settings).values():
@@ -178,6 +178,7 @@ def _handler_context(parts: Components) -> HandlerContext:
 
 @asynccontextmanager
 async def _record(parts: Components) -> AsyncIterator[OpenRecord]:
+    """Open the record, with its signatures and its retention; add it to readiness and metrics."""
     replaced = parts.replaced
     appends = append_seconds(parts.metrics)
     dependencies = RecordDependencies(
@@ -199,7 +200,7 @@ async def _record(parts: Components) -> AsyncIterator[OpenRecord]:
         yield replace(record, loops=(*record.loops, *loops))
 
 
-def _spawned(tasks: OwnedTasks, work: Coroutine[Any, Any, None]) -> None:
+def _spawn(tasks: OwnedTasks, work: Coroutine[Any, Any, None]) -> None:
     tasks.spawn(work, "health")
 
 

@@ -78,7 +78,7 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
         hurry: set by a second signal, which ends the waiting; outcomes are still recorded.
     """
     log, server = StructuredLog("sidecar.stopping"), sidecar.settings.server
-    waiting = _drain_of(sidecar)
+    draining = _drain_of(sidecar)
     # Readiness for probes over HTTP, then health for gRPC clients: both must say "no" before anything is refused.
     sidecar.readiness.block("stop", "a stop signal came")
     await sidecar.set_health(False)
@@ -86,29 +86,29 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
     for drain_lanes in sidecar.drain_lanes:
         drain_lanes()
     text = "a stop signal arrived; running dispatches may complete"
-    log.info(event_names.DRAINING, text, **asdict(waiting.awaited()), grace_seconds=server.drain_grace.total_seconds())
+    log.info(event_names.DRAINING, text, **asdict(draining.awaited()), grace_seconds=server.drain_grace.total_seconds())
     # Load balancers and clients check health at intervals. Until they have noticed, new turns still arrive and are
     # served.
-    await _unless(hurry, server.lame_duck.total_seconds())
+    await _wait_unless(hurry, server.lame_duck.total_seconds())
     sidecar.operations.binding.draining = True
-    await waiting.wait(hurry, lambda awaited: log.info(event_names.DRAIN_WAITS, "the stop waits", **asdict(awaited)))
+    await draining.wait(hurry, lambda awaited: log.info(event_names.DRAIN_WAITS, "the stop waits", **asdict(awaited)))
     # Outcomes of the stopped calls are recorded here. Their clients read them in the next step, before the listeners
     # close.
-    left = await waiting.leave()
+    remaining = await draining.leave()
     # Before the episode memory: clients wait for their answers, but no client waits for the memory.
-    await _answered(sidecar)
+    await _wait_for_answers(sidecar)
     await _keep_history(sidecar)
     log.info(
         event_names.STOPPED,
         "the sidecar stops; the remaining turns can be ended at another sidecar, or after a restart, and are closed "
         "when "
         "they expire"
-        if left.left
+        if remaining.left
         else "the sidecar stops",
-        cut_off_turns=left.cut_off,
-        ended_turns=left.ended,
-        left_turns=left.left,
-        oldest=left.oldest,
+        cut_off_turns=remaining.cut_off,
+        ended_turns=remaining.ended,
+        left_turns=remaining.left,
+        oldest=remaining.oldest,
         calls=sidecar.in_flight.by_method(),
     )
 
@@ -127,7 +127,7 @@ def _drain_of(sidecar: Sidecar) -> Drain:
     return Drain(rules, operations.turns, operations.end_turn, sidecar.in_flight.by_method, SystemClock())
 
 
-async def _answered(sidecar: Sidecar) -> None:
+async def _wait_for_answers(sidecar: Sidecar) -> None:
     """Wait until the clients of stopped calls have their answers.
 
     If the listener were closed before that, the answers would be lost.
@@ -148,7 +148,7 @@ async def _keep_history(sidecar: Sidecar) -> None:
     captures.give_up()
 
 
-async def _unless(hurry: asyncio.Event, seconds: float) -> None:
+async def _wait_unless(hurry: asyncio.Event, seconds: float) -> None:
     """Wait for a time, or until a second signal sets `hurry`."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):

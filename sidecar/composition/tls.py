@@ -134,8 +134,8 @@ def peers_of(configured: TlsSettings, listener: str, now: Callable[[], datetime]
     """Return the peers of one listener by the identity in their certificates."""
     table: dict[str, Peer] = {}
     for name, peer in configured.peers.items():
-        known = Peer(name, frozenset(peer.may), frozenset(peer.slots), frozenset(peer.verticals))
-        table.update(dict.fromkeys(peer.identities, known))
+        rights = Peer(name, frozenset(peer.may), frozenset(peer.slots), frozenset(peer.verticals))
+        table.update(dict.fromkeys(peer.identities, rights))
     return PeerTable(listener, table, now)
 
 
@@ -191,7 +191,7 @@ class CertificateWatch:
         metrics.gauges(call_names.TLS_CERTIFICATE_LEFT, left, self._seconds_left, "section")
         metrics.gauges(call_names.TLS_CERTIFICATE_LIFE, whole, self._life, "section")
         readiness.section("tls", lambda: self._section(bound))
-        readiness.watch(self._late)
+        readiness.watch(self._late_renewals)
 
     async def run(self) -> None:
         """Check the certificates for ever; the supervisor owns this loop."""
@@ -202,61 +202,66 @@ class CertificateWatch:
     def look(self) -> None:
         """Check once; warn once for each certificate that should have been renewed."""
         now = self._clock.now()
-        for name, end in self._current():
+        for name, followed in self._current():
             # Each certificate is judged by its own life: one of a day needs a renewal earlier than one of a year.
-            validity, watched = end.validity, end.watched
+            validity, watched = followed.validity, followed.watched
             if validity is None or watched is None or not validity.renewal_is_late(now):
                 continue
             number, left = watched.current().number, validity.left(now).total_seconds()
-            if left > 0 and number != end.warned:  # one that has expired is reported as unusable
+            if left > 0 and number != followed.warned:  # one that has expired is reported as unusable
                 # Once for each version of the files: after a renewal that is late again, a new warning is due.
-                end.warned = number
+                followed.warned = number
                 when = f"expires in {left / 3600:.1f} hours ({validity.ends:%Y-%m-%d %H:%M} UTC)"
-                self._anomaly("tls_certificate_expires", f"{name}: {end.files.certificate_file} {when}: renew it")
+                self._anomaly("tls_certificate_expires", f"{name}: {followed.files.certificate_file} {when}: renew it")
 
     def _current(self) -> Iterator[tuple[str, FollowedFiles]]:
         """Yield all certificates, after another attempt to read the missing ones."""
-        for name, end in self._followed.items():
-            if end.watched is None:
+        for name, followed in self._followed.items():
+            if followed.watched is None:
                 try:
-                    end.watched = WatchedFiles(end.files, partial(self._unusable, name), now=self._clock.now)
-                    end.problem = ""
+                    followed.watched = WatchedFiles(followed.files, partial(self._unusable, name), now=self._clock.now)
+                    followed.problem = ""
                 except TlsFilesProblem as problem:
                     # Reported once for each reason, and not every 30 seconds.
-                    if str(problem) != end.problem:
-                        end.problem = str(problem)
-                        self._unusable(name, end.problem)
+                    if str(problem) != followed.problem:
+                        followed.problem = str(problem)
+                        self._unusable(name, followed.problem)
             else:
                 # Reads the files again if they have changed; problems go to `_unusable`.
-                end.watched.current()
-            yield name, end
+                followed.watched.current()
+            yield name, followed
 
     def _unusable(self, name: str, problem: str) -> None:
         self._anomaly("tls_files_unusable", f"{name}: {problem}")
 
-    def _late(self) -> Iterator[str]:
+    def _late_renewals(self) -> Iterator[str]:
         """Yield a sentence about each certificate that should have been renewed."""
         now = self._clock.now()
-        for name, end in self._followed.items():
-            if (validity := end.validity) is not None and validity.renewal_is_late(now):
+        for name, followed in self._followed.items():
+            if (validity := followed.validity) is not None and validity.renewal_is_late(now):
                 verb = "expires" if validity.ends > now else "expired"
                 yield f"the certificate of {name} {verb} on {validity.ends:%Y-%m-%d %H:%M} UTC: renew it"
 
     def _seconds_left(self) -> Mapping[tuple[str, ...], float]:
         now = self._clock.now()
-        return {(name,): each.left(now).total_seconds() for name, end in self._current() if (each := end.validity)}
+        return {
+            (name,): each.left(now).total_seconds() for name, followed in self._current() if (each := followed.validity)
+        }
 
     def _life(self) -> Mapping[tuple[str, ...], float]:
-        return {(name,): each.life.total_seconds() for name, end in self._current() if (each := end.validity)}
+        return {(name,): each.life.total_seconds() for name, followed in self._current() if (each := followed.validity)}
 
     def _section(self, bound: Mapping[str, str]) -> Mapping[str, Any]:
-        return {"addresses": dict(bound), "certificates": {name: _shown(end) for name, end in self._current()}}
+        return {
+            "addresses": dict(bound),
+            "certificates": {name: _shown(followed) for name, followed in self._current()},
+        }
 
 
-def _shown(end: FollowedFiles) -> Mapping[str, Any]:
+def _shown(followed: FollowedFiles) -> Mapping[str, Any]:
     """Return what the readiness page shows about one certificate."""
-    validity = end.validity
+    validity = followed.validity
     return {
         "ends": None if validity is None else validity.ends.isoformat(),
-        "problem": end.problem if end.watched is None else end.watched.problem,
+        "problem": followed.problem if followed.watched is None else followed.watched.problem,
     }

@@ -12,8 +12,8 @@ from typing import Final
 # --- metrics: envelopes -----------------------------------------------------------------------------------------------
 
 PRINCIPAL_MISMATCH: Final = "ps6.envelope.principal_mismatch_total"
-"""Responses for another principal than the user of the turn; they were withheld. **Alert on any.** The label is always
-`consumer-agent`. Counter; consumer. Source: PC2-FR-12d, TN-30."""
+"""Responses that name another principal than the user of the turn, or none; they were withheld. **Alert on any.**
+The label is always `consumer-agent`. Counter; consumer. Source: PC2-FR-12d, TN-30."""
 
 VERSION_MISMATCH: Final = "ps6.envelope.version_mismatch_total"
 """Responses whose payload has another major version than the tool expects; they were withheld. Counter; consumer.

@@ -285,7 +285,7 @@ class MeasuringRecorder(ScoreReports):
 
     def security_incident(self, slot: str, tool_id: str, child_id: str, reason: str) -> None:
         """Log and count a response that may belong to another user. Source: PC2-FR-12c."""
-        self._incidents.add(str(reason))  # beside `_principal`, which counts one of these reasons only
+        self._incidents.add(str(reason))  # also counts the reasons that `_principal` does not
         text = INCIDENT_WORDS.get(reason, "a data service's response may belong to another user; it was withheld")
         about = {"sub_agent_id": slot, "tool_id": tool_id, "child_id": child_id, "reason": str(reason)}
         self._always.error(event_names.SECURITY_INCIDENT, text, None, **about)

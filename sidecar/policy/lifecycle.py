@@ -161,7 +161,7 @@ class StepFacts(msgspec.Struct, frozen=True, kw_only=True):
         approvals: the requests for exactly this step since the definition last changed, one for each subject, oldest
             first. The actor's request is the last.
         last_step_at: the time of the last step after which more users got the definition or users got new content of
-            it. Such steps raise its ramp, activate it or revise it. None: there was no such step.
+            it. Such steps raise its ramp, activate it, revise it, or set the mode `full`. None: there was no such step.
         now: the time of the request by the sidecar's wall clock.
     """
 

@@ -83,8 +83,8 @@ class AdminServicer:
         fields.check()
         # The subject of the verified token: the log must name the real operator, not one that the request names.
         ended = await self._administer.end_turn(turn_id, call.subject, reason)
-        reason_given = TURN_CLOSE_REASON[ended.close_reason]
-        return pb.ForceEndTurnResponse(ended_before=ended.before, close_reason=reason_given, child_count=ended.children)
+        close_reason = TURN_CLOSE_REASON[ended.close_reason]
+        return pb.ForceEndTurnResponse(ended_before=ended.before, close_reason=close_reason, child_count=ended.children)
 
     async def _get_status(self, message: pb.GetStatusRequest, call: Call) -> pb.GetStatusResponse:
         from sidecar.rpc.translate.rollout_enums import ACTOR_ROLE  # noqa: PLC0415  a start does not need it
@@ -96,8 +96,8 @@ class AdminServicer:
     async def _get_traffic(self, message: pb.GetTrafficRequest, call: Call) -> pb.GetTrafficResponse:
         from sidecar.rpc.translate.traffic import traffic_message  # noqa: PLC0415  most sidecars are never asked
 
-        of = self._administer
-        return traffic_message(of.traffic(), of.instance, of.clock.now())
+        administer = self._administer
+        return traffic_message(administer.traffic(), administer.instance, administer.clock.now())
 
     async def _verify_log(self, message: pb.VerifyLogRequest, call: Call) -> None:
         # Closed at once when the client leaves, so that the verification stops reading the record.

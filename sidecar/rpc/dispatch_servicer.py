@@ -64,13 +64,13 @@ class GrpcFrames:
         """Deliver one frame, or keep the one with the result for the end of the call. Raises `ListenerClosed`."""
         try:
             for part in parts_of(frame):
-                raw = self._encoded(part)
+                raw = self._encode(part)
                 if part.result is not None:
                     # Events and result in separate messages: otherwise the message could exceed the limit of the
                     # client.
                     if len(raw) > LARGE and part.events:
-                        await self._write(self._encoded(Frame(part.snapshot, part.events)))
-                        raw = self._encoded(Frame(None, (), part.result))
+                        await self._write(self._encode(Frame(part.snapshot, part.events)))
+                        raw = self._encode(Frame(None, (), part.result))
                     # Not written here: the last message and the status travel together, so that a client never sees a
                     # result without an end.
                     self._last = raw
@@ -84,12 +84,13 @@ class GrpcFrames:
             self._broken = True
             raise ListenerClosed from None
 
-    def _encoded(self, part: Frame) -> bytes:
+    def _encode(self, part: Frame) -> bytes:
         message = self._response()
         fill_frame(message.frame, part, self._told)
         return message.SerializeToString()
 
     async def _write(self, raw: bytes) -> None:
+        """Write one message. Raises `TimeoutError` if the client does not accept it in time."""
         loop, context = asyncio.get_running_loop(), self._call.context
         # One limit for headers and message: the client must accept both within it.
         until = loop.time() + self._timeout.total_seconds()
@@ -130,7 +131,7 @@ def parts_of(frame: Frame) -> Sequence[Frame]:
 
 
 class ResultOnly:
-    """Waits for the result and ignores all other frames."""
+    """A listener that keeps the result and ignores all other frames."""
 
     grace = timedelta(0)
 
@@ -193,23 +194,23 @@ class DispatchServicer:
         """Return the RPCs, without lanes."""
         one, many = MethodShape.ONE_TO_ONE, MethodShape.WITH_LAST
         # In queues of their own, so that an excess of one kind, e.g. of binds, does not delay the others.
-        of = partial(Method, own_queue=True)
+        method = partial(Method, own_queue=True)
         return (
-            of(f"/{SERVICE}/BindTurn", one, pb.BindTurnRequest.FromString, self._bind_turn, begins_work=True),
-            of(f"/{SERVICE}/Dispatch", many, pb.DispatchRequest.FromString, self._dispatch, batched=True),
-            of(f"/{SERVICE}/DispatchUnary", one, pb.DispatchUnaryRequest.FromString, self._unary, batched=True),
-            of(f"/{SERVICE}/ResumeDispatch", many, pb.ResumeDispatchRequest.FromString, self._resume),
-            of(f"/{SERVICE}/CancelCall", one, pb.CancelCallRequest.FromString, self._cancel_call, ends_work=True),
-            of(f"/{SERVICE}/CloseChild", one, pb.CloseChildRequest.FromString, self._close_child, ends_work=True),
-            of(f"/{SERVICE}/EndTurn", one, pb.EndTurnRequest.FromString, self._end_turn, ends_work=True),
+            method(f"/{SERVICE}/BindTurn", one, pb.BindTurnRequest.FromString, self._bind_turn, begins_work=True),
+            method(f"/{SERVICE}/Dispatch", many, pb.DispatchRequest.FromString, self._dispatch, batched=True),
+            method(f"/{SERVICE}/DispatchUnary", one, pb.DispatchUnaryRequest.FromString, self._unary, batched=True),
+            method(f"/{SERVICE}/ResumeDispatch", many, pb.ResumeDispatchRequest.FromString, self._resume),
+            method(f"/{SERVICE}/CancelCall", one, pb.CancelCallRequest.FromString, self._cancel_call, ends_work=True),
+            method(f"/{SERVICE}/CloseChild", one, pb.CloseChildRequest.FromString, self._close_child, ends_work=True),
+            method(f"/{SERVICE}/EndTurn", one, pb.EndTurnRequest.FromString, self._end_turn, ends_work=True),
         )
 
     async def _bind_turn(self, message: pb.BindTurnRequest, call: Call) -> pb.BindTurnResponse:
         if message.required_features:
             require_of(self._contract, message.required_features, "required_features")
-        verified, token = False, message.user_token
+        verified, token = False, message.user_token  # kept here: `_establish_principal` clears the field
         if self._principals is not None:
-            verified = self._established(self._principals, message)
+            verified = self._establish_principal(self._principals, message)
         elif message.user_token:
             # Refused and not ignored: the client would believe that the token protects its user.
             problem = FieldProblem("user_token", "is not expected: this sidecar has no `principals` in its settings")
@@ -220,7 +221,7 @@ class DispatchServicer:
             self._operations.turns.keep_user_token(TurnId(message.turn_id), UserToken(token))
         return self._bound_turn(bound)
 
-    def _established(self, principals: "EstablishPrincipal", message: pb.BindTurnRequest) -> bool:
+    def _establish_principal(self, principals: "EstablishPrincipal", message: pb.BindTurnRequest) -> bool:
         """Set the established principal in a request, and remove its token. Return whether a token proved it."""
         # Cleared, so that no later layer logs or records the token.
         token, source = message.user_token, enums.SOURCES.get(message.source)

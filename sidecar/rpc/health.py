@@ -69,7 +69,7 @@ class Health:
 
     async def _list(self, request: Message, call: Call) -> Message:
         statuses = {name: self._answer(name) for name in self._services}
-        answer: Message = health_pb2.HealthListResponse(statuses=statuses)  # type: ignore[attr-defined]  # the same, for the answer
+        answer: Message = health_pb2.HealthListResponse(statuses=statuses)  # type: ignore[attr-defined]  # also younger
         return answer
 
     async def _watch(self, request: health_pb2.HealthCheckRequest, call: Call) -> None:

@@ -71,7 +71,7 @@ class StartBatch:
 
 
 Turn: TypeAlias = asyncio.Future[StartBatch]
-"""Settles when a call may start, with the batch that it starts in."""
+"""Settles when it is a call's turn to start, with the batch that the call starts in. No turn of a conversation."""
 
 
 class StartBatches:
@@ -81,7 +81,7 @@ class StartBatches:
         now: the clock; None: the event loop's.
     """
 
-    __slots__ = ("_alone", "_batch", "_began", "_now", "_passes", "_quiet", "_ticking", "_waiting")
+    __slots__ = ("_batch", "_began", "_no_wait", "_now", "_passes", "_quiet", "_ticking", "_waiting")
 
     def __init__(self, now: Callable[[], float] | None = None) -> None:
         self._now = now
@@ -89,7 +89,7 @@ class StartBatches:
         self._began = 0.0
         self._waiting: deque[asyncio.Future[StartBatch]] = deque()
         self._ticking = False
-        self._alone = True
+        self._no_wait = True  # the next pass starts the waiting calls, whether or not more arrive
         self._quiet = self._passes = 0
 
     def join(self) -> Turn:
@@ -102,7 +102,7 @@ class StartBatches:
         if not self._ticking:
             # Without other calls there is nothing to wait for; after the limit, the batch probably waits for
             # sub-agents.
-            self._alone = not self._batch.running or (self._now or loop.time)() - self._began > LONGEST_SECONDS
+            self._no_wait = not self._batch.running or (self._now or loop.time)() - self._began > LONGEST_SECONDS
             # One chain of passes at a time: two would count each pass twice and start batches too early.
             self._ticking, self._passes = True, 0
             loop.call_soon(self._pass, loop)
@@ -121,7 +121,7 @@ class StartBatches:
         self._passes += 1
         # While the previous batch runs, later calls collect; `LONGEST_PASSES` limits this.
         busy = self._batch.running and self._passes < LONGEST_PASSES
-        if self._alone or len(self._waiting) >= MOST or not (busy or self._quiet < QUIET_PASSES):
+        if self._no_wait or len(self._waiting) >= MOST or not (busy or self._quiet < QUIET_PASSES):
             self._start(loop)
         # More than a full batch may have arrived. The rest forms the next batch, by the same rules.
         if self._waiting:
@@ -130,7 +130,7 @@ class StartBatches:
             self._ticking = False
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._began, self._alone, self._passes, self._quiet = (self._now or loop.time)(), False, 0, 0
+        self._began, self._no_wait, self._passes, self._quiet = (self._now or loop.time)(), False, 0, 0
         self._batch = batch = StartBatch(0)
         while self._waiting and batch.running < MOST:
             waiter = self._waiting.popleft()

@@ -187,10 +187,10 @@ class LifecycleServicer:
 
         async def handle(message: Any, call: Call) -> Any:
             # From the verified token, never from the message: the audit must name the real operator.
-            actor = {"actor_key": call.caller.key, "actor_role": call.caller.role or ""}
+            requester = {"actor_key": call.caller.key, "actor_role": call.caller.role or ""}
             # With the step on record, an operator can go from an audit row to the trace of the request.
             trace = trace_of(call.metadata).traceparent
-            step = msgspec.structs.replace(translate(message), **actor, traceparent=trace)
+            step = msgspec.structs.replace(translate(message), **requester, traceparent=trace)
             try:
                 answer = await self._operations.step(step, call.subject)
             # Refused before the rules of the step ran, so the step itself has recorded nothing: the audit must have it.
@@ -219,7 +219,7 @@ class LifecycleServicer:
         read = self._operations.read
         # With `or_replica_view`, a list is also available while the store is not: it may then be outdated.
         reading = await (read.list_or_shown() if message.or_replica_view else read.list())
-        # A read of the whole view and not a query: it is in memory, and small.
+        # The page is cut here and not by a query: there are few rollouts, and `read` returns all of them.
         slots, token = page_of(reading.slots, message, lambda each: each.rollout.slot)
         return rollouts.rollouts_message(reading, slots, token)
 

@@ -60,10 +60,10 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         self._too_late = rich_status(self._guard.too_late)
         self._batches = StartBatches()
         self._write_seconds = handler_context.rules.write_timeout.total_seconds()
-        elsewhere = [name for name, callers in CALLERS_OF.items() if entrance.callers not in callers]
+        forbidden = [name for name, callers in CALLERS_OF.items() if entrance.callers not in callers]
         # These methods get a handler, too: without one, gRPC would respond UNIMPLEMENTED, and the client could not see
         # that it uses the wrong listener.
-        handlers = {name: self._refusing(name) for name in elsewhere}
+        handlers = {name: self._refusing(name) for name in forbidden}
         self._handlers: Mapping[str, Any] = handlers | {method.name: self._handler(method) for method in methods}
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
@@ -78,19 +78,21 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         if method.shape is MethodShape.ONE_TO_ONE:
 
             async def answer(raw: bytes, context: GrpcContext) -> bytes | None:
-                return await self._guarded(method, context, lambda call: self._one_to_one(method, raw, call), raw)
+                return await self._run_guarded(method, context, lambda call: self._one_to_one(method, raw, call), raw)
 
             return grpc.unary_unary_rpc_method_handler(answer)
         if method.shape is MethodShape.ONE_TO_MANY:
 
             async def stream(raw: bytes, context: GrpcContext) -> None:
-                await self._guarded(method, context, lambda call: method.handle(parsed(method, raw), call), raw)
+                await self._run_guarded(method, context, lambda call: method.handle(parsed(method, raw), call), raw)
 
             return grpc.unary_stream_rpc_method_handler(stream)
         if method.shape is MethodShape.WITH_LAST:
 
             async def end(raw: bytes, context: GrpcContext) -> bytes | None:
-                last = await self._guarded(method, context, lambda call: method.handle(parsed(method, raw), call), raw)
+                last = await self._run_guarded(
+                    method, context, lambda call: method.handle(parsed(method, raw), call), raw
+                )
                 # The drain counter is already reduced, although gRPC sends a large message only while the client reads.
                 if last is not None and len(last) > SENT_UNREAD:
                     self._hold_drain(method, context)
@@ -101,7 +103,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
             return grpc.unary_unary_rpc_method_handler(end)
 
         async def converse(raws: AsyncIterator[bytes], context: GrpcContext) -> None:
-            await self._guarded(method, context, lambda call: method.handle(_all_parsed(method, raws), call))
+            await self._run_guarded(method, context, lambda call: method.handle(_parse_all(method, raws), call))
 
         return grpc.stream_stream_rpc_method_handler(converse)
 
@@ -123,11 +125,11 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
     def _hold_drain(self, method: Method, context: GrpcContext) -> None:
         """Let a drain wait until a large last message is sent, no longer than for any other message."""
         # Two callbacks compete, the end of the call and the timer. Only the first may count.
-        left = asyncio.Event()
+        ended = asyncio.Event()
 
         def end(_: object = None) -> None:
-            if not left.is_set():
-                left.set()
+            if not ended.is_set():
+                ended.set()
                 self._in_flight.end(method.name)
 
         self._in_flight.begin(method.name)
@@ -138,7 +140,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         answer: Message = await method.handle(parsed(method, raw), call)
         return answer.SerializeToString()
 
-    async def _guarded(
+    async def _run_guarded(
         self, method: Method, context: GrpcContext, work: Callable[[Call], Awaitable[bytes | None]], raw: bytes = b""
     ) -> bytes | None:
         # An empty code means that no status was decided: the client left.
@@ -206,7 +208,7 @@ def _left(context: GrpcContext, took: float) -> str:
     return (StatusCode.DEADLINE_EXCEEDED if expired else StatusCode.CANCELLED).name
 
 
-async def _all_parsed(method: Method, raws: AsyncIterator[bytes]) -> AsyncIterator[Message]:
+async def _parse_all(method: Method, raws: AsyncIterator[bytes]) -> AsyncIterator[Message]:
     async for raw in raws:
         # Parsed one by one, as the handler asks for them: the client cannot make the sidecar parse ahead.
         yield parsed(method, raw)

@@ -38,8 +38,8 @@ class Peer(Struct, frozen=True):
 
     def may_act_for(self, slot: str, vertical: str) -> bool:
         """Return whether this peer may use the grant (the key of a running attempt) of a sub-agent."""
-        known = slot in self.slots or vertical in self.verticals
-        return known or EVERY in self.slots or EVERY in self.verticals
+        listed = slot in self.slots or vertical in self.verticals
+        return listed or EVERY in self.slots or EVERY in self.verticals
 
     def check_grant_of(self, slot: str, vertical: str) -> None:
         """Refuse the use of a grant that is for another host's sub-agent. Raises `CallerNotAllowed`."""

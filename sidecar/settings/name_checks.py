@@ -74,20 +74,20 @@ def invalid_targets(settings: Settings, catalogue: Catalogue) -> Iterator[str]:
     checked, because other runners have their own forms.
     """
     # By path, so that an address that many cards use is reported once.
-    found: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     instances = _grpc_runners(settings)
     for name, section in instances.items():
         if isinstance(section.get("target"), str):
-            found[f"runners.{name}.target"] = section["target"]
+            addresses[f"runners.{name}.target"] = section["target"]
     for card in catalogue.cards.values():
         definition = card.definition
         if _runner_of(definition, settings) in instances:
             slot, vertical = definition.slot, definition.vertical
             if slot in settings.targets.slots:
-                found[f"targets.slots.{slot}"] = settings.targets.slots[slot]
+                addresses[f"targets.slots.{slot}"] = settings.targets.slots[slot]
             if vertical in settings.targets.verticals:
-                found[f"targets.verticals.{vertical}"] = settings.targets.verticals[vertical]
-    for path, target in found.items():
+                addresses[f"targets.verticals.{vertical}"] = settings.targets.verticals[vertical]
+    for path, target in addresses.items():
         problem = problem_with_target(target)
         if problem is not None:
             yield f"{path}: {problem}"
@@ -105,9 +105,9 @@ def without_target(settings: Settings, catalogue: Catalogue) -> Iterator[tuple[A
         # A definition that no orchestrator lists is never called, so it needs no address.
         if definition.slot not in listed or runner not in instances:
             continue
-        own, vertical = targets.slots.get(definition.slot), targets.verticals.get(definition.vertical)
+        by_slot, by_vertical = targets.slots.get(definition.slot), targets.verticals.get(definition.vertical)
         # The order of precedence does not matter here: any of them is an address.
-        if not any((definition.runner.target, own, vertical, instances[runner].get("target"))):
+        if not any((definition.runner.target, by_slot, by_vertical, instances[runner].get("target"))):
             yield definition, f'set `targets.slots.{definition.slot} = "unix:/run/{definition.slot}.sock"`'
 
 
@@ -124,5 +124,6 @@ def _grpc_runners(settings: Settings) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _runner_of(definition: AgentDefinition, settings: Settings) -> str:
-    own = settings.policy.verticals.get(Vertical(definition.vertical))
-    return definition.runner.kind or (own.runner if own else None) or settings.policy.default.runner
+    """Return the name of the runner that runs a definition: its own, or that of its vertical, or the default."""
+    names = settings.policy.verticals.get(Vertical(definition.vertical))
+    return definition.runner.kind or (names.runner if names else None) or settings.policy.default.runner

@@ -19,8 +19,8 @@ def tls_address(text: Any) -> str:
     """Return the address `host:port` unchanged. Raises `ValueError`."""
     host, _, port = str(text).rpartition(":")
     # An IPv6 address must be in brackets: without them, its last part could be taken for the port.
-    bare = ":" not in host or (host.startswith("[") and host.endswith("]"))
-    if not host or not bare or "/" in host or not port.isdigit() or int(port) > HIGHEST_PORT:
+    unambiguous = ":" not in host or (host.startswith("[") and host.endswith("]"))
+    if not host or not unambiguous or "/" in host or not port.isdigit() or int(port) > HIGHEST_PORT:
         raise ValueError('must be an address and a port, e.g. "0.0.0.0:7443" or "[::]:7443"')
     return str(text)
 
@@ -91,11 +91,11 @@ class TlsPeerSettings(Section):
         wrong = next((problem for each in self.identities if (problem := problem_with_identity(each))), None)
         if wrong is not None:
             raise ValueError(wrong)
-        hosts = bool(self.slots or self.verticals)
+        is_host = bool(self.slots or self.verticals)
         # A runner host without slots could use no grant. Slots of a peer that may not call `agents` have no effect.
         # Both are mistakes.
-        if ("agents" in self.may) is not hosts:
-            what = "also needs `slots` or `verticals`" if not hosts else "is missing in `may`, but needed for `slots`"
+        if ("agents" in self.may) is not is_host:
+            what = "is missing in `may`, but needed for `slots`" if is_host else "also needs `slots` or `verticals`"
             raise ValueError(f'"agents" {what}')
 
 

@@ -31,9 +31,9 @@ def annotations_of(content: bytes) -> tuple[Annotation, ...]:
     # Parsed only if the text occurs at all, because this takes longer than loading the file.
     scalars = sorted(_scalars(text))
     return tuple(
-        Annotation(_anchor(lines, number, found.start()), found["reason"])
+        Annotation(_anchor(lines, number, match.start()), match["reason"])
         for number, line in enumerate(lines)
-        if (found := CANDIDATE.search(line)) and found["reason"] and not _inside(scalars, number, found.start())
+        if (match := CANDIDATE.search(line)) and match["reason"] and not _is_in_scalar(scalars, number, match.start())
     )
 
 
@@ -49,7 +49,8 @@ def _scalars(text: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
         return
 
 
-def _inside(scalars: list[tuple[tuple[int, int], tuple[int, int]]], line: int, column: int) -> bool:
+def _is_in_scalar(scalars: list[tuple[tuple[int, int], tuple[int, int]]], line: int, column: int) -> bool:
+    # The last scalar that begins at or before the position.
     index = bisect_right(scalars, ((line, column), (line + 1, 0))) - 1
     return index >= 0 and scalars[index][0] <= (line, column) < scalars[index][1]
 
@@ -72,5 +73,5 @@ def _anchor(lines: list[str], number: int, column: int) -> int:
 
 
 def _indent(line: str) -> int:
-    found = INDENT.match(line)
-    return 0 if found is None else found.end()
+    match = INDENT.match(line)
+    return 0 if match is None else match.end()

@@ -89,14 +89,14 @@ def _refusal(message: str, root: Path) -> str:
 
 def _with_commit(root: Path, base: GitBase) -> Comparison:
     tree = read_tree(root)
-    known = _parsed(tree)
+    head_parsed = _parsed(tree)
     # Of a large configuration usually a few files differ. The others have the same content in the base.
     changed = base.changed_since(tree.files)
     contents = base.contents(changed)
-    parsed = {path: parse(contents[path], path) if path in contents else known[path] for path in base.files.blobs}
+    parsed = {path: parse(contents[path], path) if path in contents else head_parsed[path] for path in base.files.blobs}
     raw = {path: contents.get(path, tree.files.get(path, b"")) for path in base.files.blobs}
     told = base.told if CONFIG_FILE in base.files.blobs else (*base.told, NOTHING_BEFORE)
-    head = _head(tree, known)
+    head = _head(tree, head_parsed)
     return Comparison(_base(parsed, raw), head, base.trailers(), frozenset(), base.head_under, told)
 
 
@@ -136,4 +136,4 @@ def _refuse_unreadable(tree: Tree) -> None:
 
 
 def _annotations(files: Mapping[str, bytes]) -> Mapping[str, tuple[Annotation, ...]]:
-    return {path: found for path, content in files.items() if (found := annotations_of(content))}
+    return {path: annotations for path, content in files.items() if (annotations := annotations_of(content))}

@@ -64,22 +64,22 @@ def read_tree(root: Path) -> Tree:
     """Read `agent_config.yaml` and every YAML file below `prompts/components/`. Problems are returned, never raised."""
     tree = Tree()
     # The root is resolved once. If it is a link that is swapped during the read, all files are still of one version.
-    inside = os.path.realpath(root)
-    if not os.path.isdir(inside):
-        found = "is a file, not a folder" if os.path.lexists(root) else "does not exist"
-        tree.refuse(CONFIG_FILE, f"cannot be read: the configuration root {root} {found}")
+    real_root = os.path.realpath(root)
+    if not os.path.isdir(real_root):
+        why = "is a file, not a folder" if os.path.lexists(root) else "does not exist"
+        tree.refuse(CONFIG_FILE, f"cannot be read: the configuration root {root} {why}")
         return tree
     paths = [CONFIG_FILE]
-    if not os.path.lexists(os.path.join(inside, CONFIG_FILE)):
+    if not os.path.lexists(os.path.join(real_root, CONFIG_FILE)):
         paths = []
         tree.refuse(CONFIG_FILE, f"is missing in {root}; it holds `agents`, `models` and `tools`")
-    paths += sorted(_block_files(inside, tree))
+    paths += sorted(_block_files(real_root, tree))
     if len(paths) > FILES_AT_MOST:
         tree.refuse(BLOCKS_FOLDER, f"holds more than {FILES_AT_MOST} files")
         paths = paths[:FILES_AT_MOST]
     total = 0
     for path in paths:
-        content = _read(inside, path, tree)
+        content = _read(real_root, path, tree)
         total += 0 if content is None else len(content)
         if total > TOTAL_BYTES_AT_MOST:
             tree.refuse(path, f"is where all files together pass {TOTAL_BYTES_AT_MOST // 1024 // 1024} MiB")
@@ -89,35 +89,35 @@ def read_tree(root: Path) -> Tree:
     return tree
 
 
-def _block_files(inside: str, tree: Tree) -> list[str]:
+def _block_files(real_root: str, tree: Tree) -> list[str]:
     """Return the paths of the YAML files below `prompts/components/`. A folder with several links to it is read once.
 
     The search is in breadth, and it ends at the limits of files and folders.
     """
-    found: list[str] = []
+    paths: list[str] = []
     folders = [(BLOCKS_FOLDER, 0)]
     visited: set[str] = set()
-    while folders and len(found) <= FILES_AT_MOST and len(visited) <= FILES_AT_MOST:
+    while folders and len(paths) <= FILES_AT_MOST and len(visited) <= FILES_AT_MOST:
         folder, depth = folders.pop(0)
-        real = os.path.realpath(os.path.join(inside, folder))
+        real = os.path.realpath(os.path.join(real_root, folder))
         # Links can form a circle.
         if real in visited:
             continue
         visited.add(real)
-        for name in _names_in(real, inside, folder, tree):
+        for name in _names_in(real, real_root, folder, tree):
             path = f"{folder}/{name}"
-            if not os.path.isdir(os.path.join(inside, path)):
-                found.extend([path] if name.endswith(ENDINGS) else [])
+            if not os.path.isdir(os.path.join(real_root, path)):
+                paths.extend([path] if name.endswith(ENDINGS) else [])
             elif depth < FOLDERS_DEEP_AT_MOST:
                 folders.append((path, depth + 1))
             else:
                 tree.refuse(path, f"is more than {FOLDERS_DEEP_AT_MOST} folders deep")
-    return found
+    return paths
 
 
-def _names_in(real: str, inside: str, folder: str, tree: Tree) -> list[str]:
+def _names_in(real: str, real_root: str, folder: str, tree: Tree) -> list[str]:
     """Return the visible names in a folder whose real path is inside the root."""
-    if not _is_inside(real, inside):
+    if not _is_inside(real, real_root):
         tree.refuse(folder, "is a link that leads out of the configuration root")
         return []
     try:
@@ -130,10 +130,10 @@ def _names_in(real: str, inside: str, folder: str, tree: Tree) -> list[str]:
         return []
 
 
-def _read(inside: str, path: str, tree: Tree) -> bytes | None:
+def _read(real_root: str, path: str, tree: Tree) -> bytes | None:
     """Return the file's bytes. Return None, and note the problem in `tree`, if it is no readable file in the root."""
-    real = os.path.realpath(os.path.join(inside, path))
-    if not _is_inside(real, inside):
+    real = os.path.realpath(os.path.join(real_root, path))
+    if not _is_inside(real, real_root):
         tree.refuse(path, "is a link that leads out of the configuration root")
         return None
     try:
@@ -156,5 +156,5 @@ def _read(inside: str, path: str, tree: Tree) -> bytes | None:
         os.close(handle)
 
 
-def _is_inside(real: str, inside: str) -> bool:
-    return os.path.commonpath([real, inside]) == inside
+def _is_inside(real: str, real_root: str) -> bool:
+    return os.path.commonpath([real, real_root]) == real_root

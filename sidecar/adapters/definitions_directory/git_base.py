@@ -44,13 +44,13 @@ class GitBase:
 
     def contents(self, paths: Sequence[str]) -> Mapping[str, bytes]:
         """Return the contents of these files in the base."""
-        found = self.git.contents(self.files.blobs[path] for path in paths)
-        return {path: found[self.files.blobs[path]] for path in paths}
+        by_blob = self.git.contents(self.files.blobs[path] for path in paths)
+        return {path: by_blob[self.files.blobs[path]] for path in paths}
 
     def trailers(self) -> tuple[str, ...]:
         """Return the override trailers of the commits from the base to HEAD."""
-        shape = f"--format=%(trailers:key={TRAILER},valueonly,unfold)"
-        output = self.git("log", "--no-show-signature", shape, f"{self.commit}..HEAD").decode(errors="replace")
+        format_option = f"--format=%(trailers:key={TRAILER},valueonly,unfold)"
+        output = self.git("log", "--no-show-signature", format_option, f"{self.commit}..HEAD").decode(errors="replace")
         return tuple(line.strip() for line in output.splitlines() if line.strip())
 
 

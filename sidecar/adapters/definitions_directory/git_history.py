@@ -58,18 +58,18 @@ class GitHistory:
         # limit shows that there are older ones.
         listed = git("log", "--format=%H", "--first-parent", f"-n{COMMITS_AT_MOST + 1}", "HEAD", "--", ".")
         commits = listed.decode(errors="replace").split()
-        # The digests that all commits so far have, from HEAD on.
-        running = digests
+        # The digests that HEAD and all later commits of the loop have.
+        in_all = digests
         found: dict[Digest, Commit] = {}
         for commit in commits[:COMMITS_AT_MOST]:
-            # The commit of a digest that this one lacks is the previous commit of the loop, as `found` has it.
-            running &= self._digests_at(git, commit, under)
-            if not running:
+            # For a digest that `commit` lacks, `found` keeps the previous commit of the loop.
+            in_all &= self._digests_at(git, commit, under)
+            if not in_all:
                 return found
-            found |= {digest: Commit(commit) for digest in sorted(running)}
+            found |= {digest: Commit(commit) for digest in sorted(in_all)}
         # A digest that even the last of these commits has may be older, so its commit is unknown.
         if len(commits) > COMMITS_AT_MOST:
-            return {digest: commit for digest, commit in found.items() if digest not in running}
+            return {digest: commit for digest, commit in found.items() if digest not in in_all}
         return found
 
     def _digests_at(self, git: Git, commit: str, under: str) -> frozenset[Digest]:

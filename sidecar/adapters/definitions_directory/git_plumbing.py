@@ -84,13 +84,13 @@ class Git(Struct, frozen=True):
             commit: the full hash of the commit.
             under: the folder of the configuration in the repository, with a trailing slash; empty: the top.
         """
-        wanted = (f"{under}{CONFIG_FILE}", f"{under}{BLOCKS_FOLDER}")
-        listed = self("--literal-pathspecs", "ls-tree", "-r", "-z", "--full-tree", commit, "--", *wanted)
+        paths = (f"{under}{CONFIG_FILE}", f"{under}{BLOCKS_FOLDER}")
+        listed = self("--literal-pathspecs", "ls-tree", "-r", "-z", "--full-tree", commit, "--", *paths)
         blobs: dict[str, str] = {}
         others: list[str] = []
         for row in listed.split(b"\0")[:-1]:
-            facts, _, name = row.partition(b"\t")
-            mode, _, blob = facts.decode(errors="replace").split()
+            description, _, name = row.partition(b"\t")
+            mode, _, blob = description.decode(errors="replace").split()
             path = os.fsdecode(name)[len(under) :]
             if mode not in PLAIN_FILES:
                 others.append(path)
@@ -101,23 +101,23 @@ class Git(Struct, frozen=True):
 
     def contents(self, blobs: Iterable[str]) -> Mapping[str, bytes]:
         """Return the content of each blob, by its hash. Raises `ValueError` if a blob does not exist."""
-        wanted = sorted(dict.fromkeys(blobs))
-        if not wanted:
+        distinct = sorted(dict.fromkeys(blobs))
+        if not distinct:
             return {}
         # One process for all files. Starting one for each file takes seconds for a large configuration.
-        output = self("cat-file", "--batch", given="".join(f"{blob}\n" for blob in wanted).encode())
-        found: dict[str, bytes] = {}
+        output = self("cat-file", "--batch", given="".join(f"{blob}\n" for blob in distinct).encode())
+        contents: dict[str, bytes] = {}
         at = 0
         # The output has a line `hash kind size` for each blob, then its content and a line end.
-        for blob in wanted:
+        for blob in distinct:
             end = output.index(b"\n", at)
             _, kind, *rest = output[at:end].split()
             if kind != b"blob":
                 raise ValueError(f"the object {blob} is not there")
             size = int(rest[0])
-            found[blob] = output[end + 1 : end + 1 + size]
+            contents[blob] = output[end + 1 : end + 1 + size]
             at = end + 1 + size + 1
-        return found
+        return contents
 
 
 class CommittedFiles(Struct, frozen=True):

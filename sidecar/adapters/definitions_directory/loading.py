@@ -1,7 +1,8 @@
 """Loads the definitions of a configuration folder: finds, reads and parses the files, then resolves them in the core.
 
-The sidecar, `sidecar validate` and the search through git's history use it. Each begins at another function, because
-their files come from a folder, from bytes that were compared before, or from a commit.
+The sidecar, `sidecar validate` and the search through git's history use it. Each of them calls
+another function of this module, because its files come from a folder, from bytes that were compared before, or from a
+commit.
 """
 
 from pathlib import Path

@@ -76,13 +76,14 @@ class DefinitionsSource:
         self._count = count
         self._commits_of = commits_of
         self._pause = pause
-        self._most = max_sub_agents
+        self._max_sub_agents = max_sub_agents
         # Serialises the checks. Two concurrent checks would read the files at the same time, find the same bytes, and
         # accept a half-written file.
-        self._looking = asyncio.Lock()
-        # Fingerprints of the version that was loaded last, with or without errors, and of a newer one seen only once.
-        self._taken: str | None = None
-        self._settling: str | None = None
+        self._check_lock = asyncio.Lock()
+        # Fingerprints of the version that was loaded last, with or without errors, and of a newer one that only one
+        # check has seen.
+        self._loaded: str | None = None
+        self._seen_once: str | None = None
         self._current: Catalogue | None = None
         self._revision: str | None = None
         self._problems: tuple[Problem, ...] = ()
@@ -98,7 +99,7 @@ class DefinitionsSource:
 
     async def validated(self) -> LoadedCatalogue:
         """Load the present files as `sidecar validate` does. The definitions in use do not change."""
-        return await asyncio.to_thread(load_directory, self._root, self._count, self._commits_of, self._most)
+        return await asyncio.to_thread(load_directory, self._root, self._count, self._commits_of, self._max_sub_agents)
 
     @property
     def revision(self) -> str | None:
@@ -128,21 +129,21 @@ class DefinitionsSource:
         The first check reads the files until two reads agree. A later check loads a new version only if the previous
         check has found the same bytes.
         """
-        async with self._looking:
+        async with self._check_lock:
             tree = await asyncio.to_thread(read_tree, self._root)
-            if self._taken is None:
-                tree = await self._settled(tree)
-            elif tree.fingerprint == self._taken:
-                self._settling = None
+            if self._loaded is None:
+                tree = await self._read_until_stable(tree)
+            elif tree.fingerprint == self._loaded:
+                self._seen_once = None
                 return
-            elif tree.fingerprint != self._settling:
-                self._settling = tree.fingerprint
+            elif tree.fingerprint != self._seen_once:
+                self._seen_once = tree.fingerprint
                 return
             # Loaded from the bytes that were compared. The files may have changed since.
-            loaded = await asyncio.to_thread(load_tree, tree, self._count, self._commits_of, self._most)
+            loaded = await asyncio.to_thread(load_tree, tree, self._count, self._commits_of, self._max_sub_agents)
             self._take(tree.fingerprint, loaded)
 
-    async def _settled(self, tree: Tree) -> Tree:
+    async def _read_until_stable(self, tree: Tree) -> Tree:
         """Read the files until two reads agree, at most `LOOKS_AT_START` times, and return the last read."""
         for _ in range(LOOKS_AT_START):
             again = await asyncio.to_thread(read_tree, self._root)
@@ -153,7 +154,7 @@ class DefinitionsSource:
 
     def _take(self, fingerprint: str, loaded: LoadedCatalogue) -> None:
         # Set even if the version has errors: otherwise every check would load and report it again.
-        self._taken, self._settling, self._problems = fingerprint, None, loaded.problems
+        self._loaded, self._seen_once, self._problems = fingerprint, None, loaded.problems
         if loaded.catalogue is not None:
             self._current, self._revision = loaded.catalogue, fingerprint
             self._keep(loaded.catalogue)

@@ -88,10 +88,10 @@ def _text_of(content: bytes) -> str:
         raise _Unreadable(content[: error.at].count(b"\n") + 1, "is not UTF-8 from here on") from None
     # Some editors write a byte order mark at the beginning. It is not part of the content.
     text = text.removeprefix("\ufeff")
-    found = UNPRINTABLE.search(text)
-    if found is not None:
-        line = text.count("\n", 0, found.start()) + 1
-        raise _Unreadable(line, f"holds the control character {ascii(found[0])[1:-1]}")
+    match = UNPRINTABLE.search(text)
+    if match is not None:
+        line = text.count("\n", 0, match.start()) + 1
+        raise _Unreadable(line, f"holds the control character {ascii(match[0])[1:-1]}")
     return text
 
 
@@ -119,7 +119,7 @@ class _Builder:
     def build(self, text: str) -> Any:
         """Return the one document in `text`; None for an empty file."""
         try:
-            events = self._checked(yaml.parse(text, Loader=PARSER))
+            events = self._refusing_forbidden(yaml.parse(text, Loader=PARSER))
             for event in events:
                 if isinstance(event, yaml.NodeEvent):
                     self._value_so_far = self._value(event, events, ())
@@ -131,7 +131,7 @@ class _Builder:
         except yaml.YAMLError:
             raise _Unreadable(None, "is not YAML") from None
 
-    def _checked(self, events: Iterator[yaml.Event]) -> Iterator[yaml.Event]:
+    def _refusing_forbidden(self, events: Iterator[yaml.Event]) -> Iterator[yaml.Event]:
         """Yield the events, and raise `_Unreadable` at a feature of YAML that is not allowed."""
         depth = documents = 0
         for event in events:
@@ -178,14 +178,14 @@ class _Builder:
             if isinstance(event, yaml.MappingEndEvent):
                 break
             key = self._key(event, steps)
-            twice = key in fields
-            if twice:
+            repeated = key in fields
+            if repeated:
                 first = self.lines[*steps, key]
                 self._note(event, (*steps, key), f"{quoted(key)} stands here twice, first on line {first}")
             else:
                 self.lines[*steps, key] = _line_of(event)
             # The value of a repeated key is read, too. Otherwise its first event would be read as the next key.
-            value = self._value(next(events), events, (*steps, key) if not twice else (*steps, key, "(again)"))
+            value = self._value(next(events), events, (*steps, key) if not repeated else (*steps, key, "(again)"))
             fields.setdefault(key, value)
         return fields
 

@@ -63,15 +63,15 @@ class Appending:
             self._read_end(connection)
         # Turns before facts, because a fact refers to the number of its turn. Only the first append of a turn can find
         # an unexpected state, if the turn was dropped from memory: this process is the only writer.
-        there = self._begin_turns(connection, [each for each in appends if each.before == 0])
-        kept = [each.turn_id not in there for each in appends]
-        self._write(connection, [each for each, is_kept in zip(appends, kept, strict=True) if is_kept])
+        existing = self._begin_turns(connection, [each for each in appends if each.before == 0])
+        stored = [each.turn_id not in existing for each in appends]
+        self._write(connection, [each for each, is_stored in zip(appends, stored, strict=True) if is_stored])
         for each in appends:
             if each.head.ended:
                 self._turns.pop(each.turn_id, None)  # hardly any fact follows the end of a turn
         while len(self._turns) > MOST_TURNS:
             self._turns.popitem(last=False)  # the turn that was cached first
-        return kept
+        return stored
 
     def _read_end(self, connection: apsw.Connection) -> None:
         # The tables are read only once. Afterwards the cache alone gives the numbers, so an append needs no read.
@@ -96,13 +96,13 @@ class Appending:
         The insert may have consisted of several statements, of which the first ones succeeded. Their rows have numbers
         above all earlier ones, by which they are recognised.
         """
-        found = {each.turn_id: self._number_of(connection, each.turn_id) for each in new}
-        made = {turn_id: number for turn_id, number in found.items() if number and number > self._turn_number}
+        numbers = {each.turn_id: self._number_of(connection, each.turn_id) for each in new}
+        inserted = {turn_id: number for turn_id, number in numbers.items() if number and number > self._turn_number}
         # Numbers are given without gaps, so the rows of the interrupted insert have the next numbers.
-        self._turns.update(made)
-        self._turn_number += len(made)
-        self._insert_turns(connection, [each for each in new if found[each.turn_id] is None])
-        return {turn_id for turn_id, number in found.items() if number and turn_id not in made}
+        self._turns.update(inserted)
+        self._turn_number += len(inserted)
+        self._insert_turns(connection, [each for each in new if numbers[each.turn_id] is None])
+        return {turn_id for turn_id, number in numbers.items() if number and turn_id not in inserted}
 
     def _insert_turns(self, connection: apsw.Connection, new: Sequence[TurnAppend]) -> None:
         rows: list[Sequence[Value]] = []
@@ -136,11 +136,11 @@ class Appending:
                 connection.execute(INDEXED, (*_index_row(append.index), turn))
             for version, fact in enumerate(append.facts, append.before + 1):
                 number += 1
-                who, at = self._instance_number, microseconds(fact.at)
+                instance, at = self._instance_number, microseconds(fact.at)
                 texts = (fact.texts, fact.salt, fact.texts_digest)
-                facts.append((number, turn, version, who, at, fact.body, *texts, fact.link))
+                facts.append((number, turn, version, instance, at, fact.body, *texts, fact.link))
                 # In the order of the numbers, because the running root is a hash over the links in this order.
-                self._root(connection, append.day, fact.link)
+                self._extend_root(connection, append.day, fact.link)
             for place, each in enumerate(append.frames, number * FRAMES_OF_A_FACT):
                 frames.append((place, turn, each.attempt_id, each.step, each.number, each.frames))
             days.add(append.day)
@@ -151,12 +151,12 @@ class Appending:
         insert(connection, NEW_ROOT, [(self._instance_number, day.isoformat(), *self._roots[day]) for day in days])
         self._number = number
 
-    def _root(self, connection: apsw.Connection, day: date, link: bytes) -> None:
-        at = self._roots.get(day)
-        if at is None:
+    def _extend_root(self, connection: apsw.Connection, day: date, link: bytes) -> None:
+        known = self._roots.get(day)
+        if known is None:
             key = (self._instance_number, day.isoformat())
-            at = first(rows_of(connection, "SELECT number, root FROM roots WHERE instance = ? AND day = ?", key))
-        number, root = at or (0, NOTHING)
+            known = first(rows_of(connection, "SELECT number, root FROM roots WHERE instance = ? AND day = ?", key))
+        number, root = known or (0, NOTHING)
         self._roots[day] = number + 1, rooted(root, link)
 
 

@@ -51,7 +51,8 @@ SELECT f.version, {FACT_COLUMNS} FROM turns t JOIN facts f ON f.turn = t.number
 """  # noqa: S608 - names only
 INDEX: Final = "SELECT day, episode_id, expires_at, ended_at, called FROM turns WHERE turn_id = ?"
 YOUNG: Final = "SELECT EXISTS (SELECT 1 FROM turns WHERE day = ? AND (ended_at IS NULL OR ended_at >= ?))"
-GONE: Final = "turn IN (SELECT number FROM turns WHERE day = ?)"
+"""Whether a turn of a day is still open, or ended at or after a time."""
+TURN_OF_DAY: Final = "turn IN (SELECT number FROM turns WHERE day = ?)"
 REACHED: Final = """
 UPDATE instances SET reached = max(reached, (SELECT coalesce(max(number), 0) FROM facts))
   WHERE number = (SELECT max(number) FROM instances)
@@ -79,7 +80,7 @@ SEARCHED: Final = 2000
 def roots(connection: apsw.Connection) -> Sequence[RootState]:
     """Return the running root of each instance and day."""
     rows = rows_of(connection, ROOTS)
-    return [RootState(InstanceId(who), day_of(day), number, root.hex()) for who, day, number, root in rows]
+    return [RootState(InstanceId(instance), day_of(day), number, root.hex()) for instance, day, number, root in rows]
 
 
 def bounds_of(connection: apsw.Connection, day: date) -> tuple[int, int]:
@@ -126,10 +127,10 @@ def stored_markers(connection: apsw.Connection) -> Sequence[FactsRemoved]:
 
 def removable(connection: apsw.Connection, ended_before: datetime) -> Sequence[RootState]:
     """Return the roots of the days on which every turn ended before `ended_before`."""
-    until, last = microseconds(ended_before), ended_before.astimezone(UTC).date()
+    until, last_day = microseconds(ended_before), ended_before.astimezone(UTC).date()
     # A turn belongs to the day on which it began, and ends on this day or later. Later days need not be considered.
     # Every day with facts has a running root, so the many facts need not be read.
-    old = [each for each in roots(connection) if each.day <= last]
+    old = [each for each in roots(connection) if each.day <= last_day]
     days = {each.day for each in old}
     young = {day for day in days if first(rows_of(connection, YOUNG, (day.isoformat(), until))) == (1,)}
     return [each for each in old if each.day not in young]
@@ -142,11 +143,11 @@ def remove(connection: apsw.Connection, markers: Sequence[FactsRemoved]) -> int:
         RecordConflict: the running roots of these days are not those in the markers.
     """
     days = {marker.partition for marker in markers}
-    given = {(each.instance, each.partition): (each.number, each.root) for each in markers}
-    there = {(each.instance, each.day): (each.number, each.root) for each in roots(connection) if each.day in days}
-    # In the same transaction. Otherwise facts that were appended since the markers were signed would be removed
-    # without a signature that covers them.
-    if given != there:
+    signed = {(each.instance, each.partition): (each.number, each.root) for each in markers}
+    stored = {(each.instance, each.day): (each.number, each.root) for each in roots(connection) if each.day in days}
+    # Compared in the transaction that removes the facts. Otherwise facts that were appended since the markers were
+    # signed would be removed without a signature that covers them.
+    if signed != stored:
         raise RecordConflict("the markers do not fit the running roots", metadata={"days": str(len(days))})
     # Triggers refuse each DELETE and UPDATE of facts unless this table has a row. The row is removed before the commit,
     # so that no other transaction can change facts.
@@ -161,7 +162,7 @@ def remove(connection: apsw.Connection, markers: Sequence[FactsRemoved]) -> int:
         of_day = (day.isoformat(),)
         # This order: frames are found through the facts of their turn, and facts have a foreign key to turns.
         connection.execute(FRAMES_GONE, of_day)
-        connection.execute(f"DELETE FROM facts WHERE {GONE}", of_day)  # noqa: S608 - names only
+        connection.execute(f"DELETE FROM facts WHERE {TURN_OF_DAY}", of_day)  # noqa: S608 - names only
         connection.execute("DELETE FROM turns WHERE day = ?", of_day)
         removed += connection.changes()
         connection.execute("DELETE FROM roots WHERE day = ?", of_day)
@@ -198,7 +199,8 @@ def erase(connection: apsw.Connection, erasure: Erasure) -> None:
         RecordConflict: one of the facts does not exist, was changed, or has no texts.
     """
     marker = erasure.marker
-    # See `remove`. The trigger accepts an UPDATE of texts only with this reason, and never a change of other columns.
+    # As in `remove`, this row permits changes of facts. The trigger accepts an UPDATE of texts only with this reason,
+    # and never a change of other columns.
     connection.execute("INSERT INTO purging VALUES ('erasure')")
     for fact in erasure.facts:
         connection.execute(ERASED, (fact.texts_digest, marker.marker_id, fact.turn_id, fact.version, fact.link))
@@ -235,10 +237,10 @@ class SqliteArchiveReads(ABC):
         """Iterate over all facts of the turns of a day."""
         # The upper bound is read once. Otherwise the loop might never end if a sidecar appends facts all the time.
         lowest, up_to = await self._read(lambda connection: bounds_of(connection, day))
-        page = partial(page_of_day, day=day, up_to=up_to)
+        read_page = partial(page_of_day, day=day, up_to=up_to)
         after = lowest - 1
-        while found := await self._read(partial(page, after=after), f"the facts after {after}"):
-            for after, fact in found:  # noqa: B007  the last one is where the next page begins
+        while facts := await self._read(partial(read_page, after=after), f"the facts after {after}"):
+            for after, fact in facts:  # noqa: B007  the last one is where the next page begins
                 yield fact
 
     async def turn_ids(self) -> AsyncIterator[TurnId]:

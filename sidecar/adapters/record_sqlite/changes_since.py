@@ -51,7 +51,7 @@ def changed(connection: apsw.Connection, after: Watermarks, limit: int) -> Chang
     for _, turn_id, version, *columns in rows:
         first_versions.setdefault(turn_id, version)
         facts.setdefault(turn_id, []).append(fact_from(turn_id, tuple(columns)))
-    turns = tuple(ChangedTurn(turn_id, first_versions[turn_id], tuple(kept)) for turn_id, kept in facts.items())
+    turns = tuple(ChangedTurn(turn_id, first_versions[turn_id], tuple(new)) for turn_id, new in facts.items())
     # The last row belongs to the turn of its second column, and is the last fact of this turn in the page.
     reached, newest = rows[-1][0], facts[rows[-1][1]][-1]
     marks = Watermarks({SEQUENCE: ReadPosition(reached, newest.link)}, alterations)
@@ -61,10 +61,10 @@ def changed(connection: apsw.Connection, after: Watermarks, limit: int) -> Chang
 def _check(connection: apsw.Connection, mark: ReadPosition) -> None:
     if mark.number == 0:
         return
-    kept = first(rows_of(connection, LINK, (mark.number,)))
+    row = first(rows_of(connection, LINK, (mark.number,)))
     # The link depends on all earlier facts of the turn, so an equal number in another or a restored file is detected.
-    if kept is None or kept[0] != mark.link:
-        raise NotThisJournal(f"fact {mark.number} {'does not exist' if kept is None else 'has another link'}")
+    if row is None or row[0] != mark.link:
+        raise NotThisJournal(f"fact {mark.number} {'does not exist' if row is None else 'has another link'}")
 
 
 def erased_turns(connection: apsw.Connection) -> Sequence[TurnId]:

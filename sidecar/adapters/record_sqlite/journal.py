@@ -49,7 +49,7 @@ class SqliteJournal(SqliteArchiveReads):
         self._instance = instance
         self._appending = Appending(instance)
         self._episodes = KnownKeys(EPISODES, "")
-        self._before = 0
+        self._newest_at_start = 0
         """Number of the newest turn at the start of this instance. Later turns have no work of earlier instances."""
         self._looked_up_to = 0
         """Number of the last turn that `left_behind` has loaded."""
@@ -77,7 +77,7 @@ class SqliteJournal(SqliteArchiveReads):
 
     async def begin(self) -> None:
         """Record the instance. Raises `StoreUnavailable` and `CommitUnknown`."""
-        self._before = await self._engine.write(partial(_begin, instance=self._instance))
+        self._newest_at_start = await self._engine.write(partial(_begin, instance=self._instance))
 
     async def load_episodes(self) -> None:
         """Load the ids of episodes with calls. Afterwards `last_called` of any other episode needs no read."""
@@ -145,25 +145,25 @@ class SqliteJournal(SqliteArchiveReads):
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId | None]]:
         """Return dispatches without a living owner. Only turns that were open before this start can have some."""
-        while self._looked_up_to < self._before:
-            page = partial(reading.open_turns, after=self._looked_up_to, up_to=self._before, limit=PAGE)
+        while self._looked_up_to < self._newest_at_start:
+            page = partial(reading.open_turns, after=self._looked_up_to, up_to=self._newest_at_start, limit=PAGE)
             # In pages, because the reader's thread also serves requests, which would wait for one long read.
             turns = await self._read(page)
             self._left += [turn_id for _, turn_id in turns]
-            self._looked_up_to = turns[-1][0] if turns else self._before
+            self._looked_up_to = turns[-1][0] if turns else self._newest_at_start
         found: list[tuple[TurnId, DispatchId | None]] = []
-        still: list[TurnId] = []
-        for place, turn_id in enumerate(self._left):
+        remaining: list[TurnId] = []
+        for index, turn_id in enumerate(self._left):
             if len(found) >= limit:
-                still += self._left[place:]
+                remaining += self._left[index:]
                 break
-            left = await self._read(partial(reading.unsettled_of_others, turn_id=turn_id, instance=self._instance))
-            if left:
+            unsettled = await self._read(partial(reading.unsettled_of_others, turn_id=turn_id, instance=self._instance))
+            if unsettled:
                 # A turn stays in the list until a read shows that nothing of it is left: a takeover may fail.
-                found += left
-                still.append(turn_id)
+                found += unsettled
+                remaining.append(turn_id)
         # Only turns of earlier instances can be left behind, so no turn is ever added to the list.
-        self._left = still
+        self._left = remaining
         return found[:limit]
 
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:

@@ -30,14 +30,14 @@ from sidecar.core.listing.turn_rows import (
 TURN: Final = f"OR REPLACE INTO turns (version, day, shown, {COLUMNS})"
 LABEL: Final = "OR IGNORE INTO labels (label, began_at, turn_id)"
 """`IGNORE`, because `keep` leaves the labels of a turn in the table if none of them has become wrong."""
-KEPT: Final = f"SELECT version, shown, {COLUMNS} FROM turns WHERE turn_id = ?"  # noqa: S608 - names only
+STORED: Final = f"SELECT version, shown, {COLUMNS} FROM turns WHERE turn_id = ?"  # noqa: S608 - names only
 OF_DAY: Final = "SELECT turn_id FROM turns WHERE day = ?"
-USED: Final = """
+LAST_USE: Final = """
 INSERT OR REPLACE INTO episodes
   SELECT episode_id, principal, began_at FROM turns
     WHERE episode_id = ? AND principal = ? AND shown = 1 ORDER BY began_at DESC LIMIT 1
 """
-UNUSED: Final = "DELETE FROM episodes WHERE episode_id = ? AND principal = ?"
+NO_USE: Final = "DELETE FROM episodes WHERE episode_id = ? AND principal = ?"
 NEWEST_EPISODES: Final = """
 SELECT episode_id, principal FROM episodes WHERE (last_at, episode_id, principal) < (?, ?, ?)
   ORDER BY last_at DESC, episode_id DESC, principal DESC LIMIT ?
@@ -85,8 +85,8 @@ def set_watermarks(connection: apsw.Connection, reached: Watermarks) -> None:
 def forget(connection: apsw.Connection, days: Sequence[date], gone: Sequence[TurnId]) -> None:
     """Remove the rows of the turns of `days`, and those of the turns `gone`."""
     turn_ids = [turn_id for day in days for (turn_id,) in rows_of(connection, OF_DAY, (day.isoformat(),))]
-    episodes: dict[Episode, None] = {}
     # A dictionary is used as a set, to compute the last use of each episode once, after all of its turns were removed.
+    episodes: dict[Episode, None] = {}
     for turn_id in (*turn_ids, *gone):
         _remove_turn(connection, turn_id, episodes)
     _find_last_use(connection, episodes)
@@ -98,11 +98,11 @@ def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
     labels: list[Sequence[Value]] = []
     episodes: dict[Episode, None] = {}
     for line in lines:
-        kept = first(rows_of(connection, KEPT, (line.turn_id,)))
+        stored = first(rows_of(connection, STORED, (line.turn_id,)))
         # An older line can arrive after a newer one, from a pass that read the journal earlier.
-        if kept is not None and kept[0] > line.version:
+        if stored is not None and stored[0] > line.version:
             continue
-        if kept is not None and not _only_adds(kept, line.row):
+        if stored is not None and not _only_adds(stored, line.row):
             _remove_turn(connection, line.turn_id, episodes)
         turns.append(
             (
@@ -121,48 +121,48 @@ def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
     _find_last_use(connection, episodes)  # last, because it reads the rows of turns
 
 
-def _only_adds(kept: Row, row: TurnRow | None) -> bool:
+def _only_adds(stored: Row, row: TurnRow | None) -> bool:
     """Return whether the stored rows of a turn in other tables stay correct, so that none has to be removed.
 
     This is the usual case and saves the removals, e.g. if a turn only gets another label.
     """
-    _, shown, *values = kept
+    _, shown, *values = stored
     # A turn that lists omit has no rows in other tables.
     if row is None or not shown:
         return row is None and not shown
-    was = row_from(tuple(values), time_of)
-    same = (was.began_at, was.episode_id, was.principal) == (row.began_at, row.episode_id, row.principal)
-    return same and set(labels_of(was)) <= set(labels_of(row))
+    old = row_from(tuple(values), time_of)
+    same = (old.began_at, old.episode_id, old.principal) == (row.began_at, row.episode_id, row.principal)
+    return same and set(labels_of(old)) <= set(labels_of(row))
 
 
 def _remove_turn(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Episode, None]) -> None:
     """Remove a turn, and add its episode to `episodes`, because the last use of the episode may change."""
-    kept = first(rows_of(connection, KEPT, (turn_id,)))
-    if kept is None:
+    stored = first(rows_of(connection, STORED, (turn_id,)))
+    if stored is None:
         return
     connection.execute("DELETE FROM turns WHERE turn_id = ?", (turn_id,))
-    _, shown, *values = kept
+    _, shown, *values = stored
     if shown:
         # From the stored row and not from the new one, which may no longer have some of these labels.
         row = row_from(tuple(values), time_of)
-        places = [(label, microseconds(row.began_at), turn_id) for label in labels_of(row)]
-        for place in places:
-            connection.execute("DELETE FROM labels WHERE label = ? AND began_at = ? AND turn_id = ?", place)
+        keys = [(label, microseconds(row.began_at), turn_id) for label in labels_of(row)]
+        for key in keys:
+            connection.execute("DELETE FROM labels WHERE label = ? AND began_at = ? AND turn_id = ?", key)
         episodes[row.episode_id, row.principal] = None
 
 
 def _find_last_use(connection: apsw.Connection, episodes: Iterable[Episode]) -> None:
     for episode in episodes:
         # The newest remaining turn is the last use of the episode. Without any turn, the episode leaves the list.
-        connection.execute(USED, episode)
+        connection.execute(LAST_USE, episode)
         if connection.changes() == 0:
-            connection.execute(UNUSED, episode)
+            connection.execute(NO_USE, episode)
 
 
 def versions(connection: apsw.Connection, turn_ids: Sequence[TurnId]) -> dict[TurnId, int]:
     """Return the version of each stored line, by turn."""
-    asked = msgspec.json.encode(turn_ids).decode()
-    return {TurnId(turn_id): version for turn_id, version in rows_of(connection, VERSIONS, (asked,))}
+    ids_json = msgspec.json.encode(turn_ids).decode()
+    return {TurnId(turn_id): version for turn_id, version in rows_of(connection, VERSIONS, (ids_json,))}
 
 
 def turns(connection: apsw.Connection, query: TurnQuery, newer: Newer) -> list[TurnRow]:
@@ -175,11 +175,12 @@ def turns(connection: apsw.Connection, query: TurnQuery, newer: Newer) -> list[T
     """
     labels = labels_asked(query)
     order = "l" if labels else "t"
+    # Conditions with the values of their question marks; None: the query does not have this filter.
     conditions: list[tuple[str, tuple[Value, ...] | None]] = [
         ("t.shown = 1", ()),
-        ("t.episode_id = ?", _given(query.episode_id)),
-        ("t.principal = ?", _given(query.principal)),
-        ("t.state = ?", _given(query.state)),
+        ("t.episode_id = ?", _filter_value(query.episode_id)),
+        ("t.principal = ?", _filter_value(query.principal)),
+        ("t.state = ?", _filter_value(query.state)),
         # The labels are read in order of time from the index of the rarest one, which also sorts the result.
         ("l.label = ?", tuple(labels[:1]) or None),
         *((HAS_LABEL, (label,)) for label in labels[1:]),
@@ -190,20 +191,20 @@ def turns(connection: apsw.Connection, query: TurnQuery, newer: Newer) -> list[T
             query.before and (microseconds(query.before[0]), query.before[1]),
         ),
     ]
-    asked = [(condition, given) for condition, given in conditions if given is not None]
+    applied = [(condition, values) for condition, values in conditions if values is not None]
     source = "labels l JOIN turns t ON t.turn_id = l.turn_id" if labels else "turns t"
     columns = ", ".join(f"t.{column}" for column in COLUMNS.split(", "))
     rows = rows_of(
         connection,
-        f"SELECT {columns} FROM {source} WHERE {' AND '.join(condition for condition, _ in asked)}"  # noqa: S608 - names and question marks only
+        f"SELECT {columns} FROM {source} WHERE {' AND '.join(condition for condition, _ in applied)}"  # noqa: S608 - names and question marks only
         f" ORDER BY {order}.began_at DESC, {order}.turn_id DESC LIMIT ?",
         # One row more for each newer row: `listed` replaces or drops as many of the stored ones.
-        (*(value for _, given in asked for value in given), query.limit + len(newer)),
+        (*(value for _, values in applied for value in values), query.limit + len(newer)),
     )
     return listed((row_from(row, time_of) for row in rows), newer, query)
 
 
-def _given(value: str | None) -> tuple[Value, ...] | None:
+def _filter_value(value: str | None) -> tuple[Value, ...] | None:
     return None if value is None else (str(value),)
 
 
@@ -214,13 +215,14 @@ def episodes(
     uses = [use_of(row) for row in newer.values() if row is not None]
     place = (LATEST, "", "") if before is None else (microseconds(before[0]), before[1], before[2])
     # Also the episodes of turns that are not projected yet, even if their stored last use is old.
-    wanted = dict.fromkeys((use.episode_id, use.principal) for use in uses)
-    # One episode more for each newer row, because the row may bring its episode forward, and another one back in.
-    wanted |= dict.fromkeys(rows_of(connection, NEWEST_EPISODES, (*place, limit + len(newer))))
-    # Their stored rows are outdated, and `uses` has the newer ones already.
-    left_out = msgspec.json.encode(list(newer)).decode()
-    for episode in wanted:
-        uses += map(_use, rows_of(connection, USES, (*episode, left_out)))
+    candidates = dict.fromkeys((use.episode_id, use.principal) for use in uses)
+    # One episode more for each newer row: with this row, its episode may belong on an earlier page, and a further
+    # episode takes its place here.
+    candidates |= dict.fromkeys(rows_of(connection, NEWEST_EPISODES, (*place, limit + len(newer))))
+    # The stored rows of these turns are outdated, and `uses` has the newer ones already.
+    newer_turns = msgspec.json.encode(list(newer)).decode()
+    for episode in candidates:
+        uses += map(_use, rows_of(connection, USES, (*episode, newer_turns)))
     return episode_rows(uses, limit, before)
 
 

@@ -38,10 +38,10 @@ Result = TypeVar("Result")
 def projection_schema() -> Schema:
     """Return the schema of the file."""
     migrations = load_migrations("sidecar.adapters.record_sqlite.projection_migrations")
-    return Schema("the rows of lists", APPLICATION_ID, migrations, _tuned)
+    return Schema("the rows of lists", APPLICATION_ID, migrations, _set_options)
 
 
-def _tuned(connection: apsw.Connection) -> None:
+def _set_options(connection: apsw.Connection) -> None:
     # NORMAL, which is faster: a power cut may lose the newest commits. Each commit contains its watermarks, so the
     # projector repeats exactly the lost ones.
     connection.execute("PRAGMA synchronous = NORMAL")
@@ -56,7 +56,7 @@ def projection_file(record: Path) -> Path:
 
 def discard_projection(record: Path) -> None:
     """Remove the lists of a record that no process has open. The next sidecar derives them again. Raises `OSError`."""
-    # All files: a log without its database file, or one of another, would be damage.
+    # All files: a log without its database file, or beside another database file, would be damage.
     for end in FILES:
         projection_file(record).with_name(f"{projection_file(record).name}{end}").unlink(missing_ok=True)
 
@@ -108,7 +108,7 @@ class SqliteProjection:
             rows.set_watermarks(connection, reached)
 
         try:
-            await engine.write(lambda connection: self._watched(work, connection))
+            await engine.write(lambda connection: self._run_noting_damage(work, connection))
         # Either both lines and watermarks are stored or neither. The next pass reads the watermarks.
         except CommitUnknown:
             raise StoreUnavailable("the disk does not confirm the lists") from None
@@ -171,9 +171,9 @@ class SqliteProjection:
                 header = file.read(AT_OFFSET.stop)
         except OSError:  # absent or not readable: nothing proves that the file is foreign
             return
-        found = int.from_bytes(header[AT_OFFSET])
+        application_id = int.from_bytes(header[AT_OFFSET])
         # 0 is the id of a file whose creation was interrupted.
-        if header.startswith(b"SQLite format 3\0") and found not in {0, APPLICATION_ID}:
+        if header.startswith(b"SQLite format 3\0") and application_id not in {0, APPLICATION_ID}:
             raise DatabaseProblem(f"{self._path} is a database of another kind: move it away")
 
     async def _remove(self) -> None:
@@ -186,9 +186,9 @@ class SqliteProjection:
 
     async def _read(self, work: Callable[[apsw.Connection], Result]) -> Result:
         engine = await self._opened()
-        return await engine.read(lambda connection: self._watched(work, connection))
+        return await engine.read(lambda connection: self._run_noting_damage(work, connection))
 
-    def _watched(self, work: Callable[[apsw.Connection], Result], connection: apsw.Connection) -> Result:
+    def _run_noting_damage(self, work: Callable[[apsw.Connection], Result], connection: apsw.Connection) -> Result:
         """Run `work` in one of the engine's threads, and note that the file is damaged if it proves to be."""
         try:
             return work(connection)

@@ -48,11 +48,11 @@ def turn_facts(connection: apsw.Connection, turn_id: TurnId) -> list[Stored]:
 
 def turn_frames(connection: apsw.Connection, turn_id: TurnId) -> list[AttemptFrames]:
     """Return the recorded runner frames of a turn."""
-    kept: dict[str, AttemptFrames] = {}
+    by_attempt: dict[str, AttemptFrames] = {}
     for attempt, step, number, frames in rows_of(connection, FRAMES, (turn_id,)):
         # A repeated append may have stored an attempt twice. The first row is used.
-        kept.setdefault(attempt, AttemptFrames(turn_id, AttemptId(attempt), step, number, frames))
-    return list(kept.values())
+        by_attempt.setdefault(attempt, AttemptFrames(turn_id, AttemptId(attempt), step, number, frames))
+    return list(by_attempt.values())
 
 
 def last_called(connection: apsw.Connection, episode_id: EpisodeId) -> TurnId | None:

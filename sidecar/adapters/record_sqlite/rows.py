@@ -72,12 +72,12 @@ def insert(connection: apsw.Connection, into: str, rows: Sequence[Sequence[Value
         # The largest power of two that is not more than the number of remaining rows.
         size = min(MOST_ROWS, 1 << (len(rows) - begin).bit_length() - 1)
         values = [value for row in rows[begin : begin + size] for value in row]
-        connection.execute(_inserting(into, size, len(rows[begin])), values)
+        connection.execute(_insert_statement(into, size, len(rows[begin])), values)
         begin += size
 
 
 @cache
-def _inserting(into: str, rows: int, columns: int) -> str:
+def _insert_statement(into: str, rows: int, columns: int) -> str:
     row = f"({','.join('?' * columns)})"
     return f"INSERT {into} VALUES {','.join([row] * rows)}"  # noqa: S608 - names and question marks only
 

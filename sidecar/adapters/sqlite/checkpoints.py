@@ -58,7 +58,7 @@ class Checkpoints:
 
     async def close(self) -> None:
         """Empty the log, and end the thread."""
-        # In the same thread, so it begins only after a running checkpoint has ended.
+        # In the thread of the checkpoints, so the last one begins only after a running one has ended.
         await self._worker.run(partial(self._checkpoint, last=True))
         self._worker.stop()
 

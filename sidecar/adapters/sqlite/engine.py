@@ -181,7 +181,7 @@ class SqliteEngine:
     def _begin(self) -> None:
         try:
             rewrite_log(self._path, self._vfs)
-            upgrade(self._opened_for_writing(), self._schema, str(self._path))
+            upgrade(self._writing_connection(), self._schema, str(self._path))
             self._index_keeper = self._connect()
             # A connection opens the log lazily; only after a read does it keep the index alive.
             self._index_keeper.execute("SELECT count(*) FROM schema_migrations").fetchall()
@@ -193,7 +193,7 @@ class SqliteEngine:
                 raise
             raise DatabaseProblem(str(problem)) from None
 
-    def _opened_for_writing(self) -> apsw.Connection:
+    def _writing_connection(self) -> apsw.Connection:
         if self._writing is None:
             self._writing = self._connect()
             self._writing.set_wal_hook(self._committed)  # `_connect` has turned SQLite's own checkpoints off
@@ -204,7 +204,7 @@ class SqliteEngine:
 
     def _write(self, work: Work[Result]) -> Result:
         try:
-            writing = self._opened_for_writing()
+            writing = self._writing_connection()
             writing.execute("BEGIN IMMEDIATE")  # a deferred transaction could read first, and then fail to lock
             result = work(writing)
         except BaseException as error:
@@ -218,7 +218,7 @@ class SqliteEngine:
         except apsw.Error as error:
             self._undo(error)
             self._report("commit", error)
-            if isinstance(error, HARMLESS):  # SQLite says so before the commit's last frame is whole: nothing is kept
+            if isinstance(error, HARMLESS):  # they occur before the commit's last frame is whole: nothing is kept
                 raise unavailable(error, "write") or error from None
             # It is unknown whether the pages reached the disk; `_undo` has closed the connection for the same reason.
             raise CommitUnknown(type(error).__name__) from None
@@ -226,7 +226,7 @@ class SqliteEngine:
 
     def _compact(self) -> None:
         try:
-            self._opened_for_writing().execute("VACUUM")
+            self._writing_connection().execute("VACUUM")
         except apsw.Error as error:
             self._undo(error)
             self._report("compact", error)
@@ -238,7 +238,7 @@ class SqliteEngine:
 
     def _empty_log(self) -> None:
         try:
-            self._opened_for_writing().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._writing_connection().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.Error as error:
             self._report("empty the write-ahead log", error)
             raise unavailable(error, "empty the write-ahead log") or error from None

@@ -211,11 +211,11 @@ def _applied(connection: apsw.Connection) -> Mapping[int, str]:
 
 
 def _check_owner(connection: apsw.Connection, schema: Schema, where: str) -> None:
-    found = connection.pragma("application_id")
+    application_id = connection.pragma("application_id")
     tables = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name <> 'schema_migrations'").get
     # A new file has the id 0. Without tables, it belongs to no other program. The excluded table may exist: `upgrade`
     # creates it before the first step, and a process may end in between.
-    if found not in {0, schema.application_id} or (found == 0 and tables):
+    if application_id not in {0, schema.application_id} or (application_id == 0 and tables):
         raise DatabaseProblem(f"{where} is a database of something else than {schema.what}: give another path")
 
 

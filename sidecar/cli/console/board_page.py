@@ -31,15 +31,15 @@ async def slot(visit: Visit) -> Response:
     """Return the page of one slot. Raises `CannotOperate`: there is no such slot."""
     name = visit.request.path_params["slot"]
     rollouts, history = await asyncio.gather(known_rollouts(visit), _history(visit, name))
-    found = rollouts.slot(name)
+    status = rollouts.slot(name)
     # While the store is unavailable, no slot is known; the page then shows the problem, and not "there is no slot".
-    if found is None and rollouts.problem is None:
+    if status is None and rollouts.problem is None:
         raise CannotOperate(f"there is no slot {name[:60]}", OperatorExit.REFUSED)
     explained, preview, wrong = await _explanation_and_preview(visit, name)
     return visit.render(
         "slot.html",
         name=name,
-        slot=found,
+        slot=status,
         rollouts=rollouts,
         history=history,
         explained=explained,
@@ -49,7 +49,7 @@ async def slot(visit: Visit) -> Response:
         steps=STEPS,
         possible=possible,
         permanent=PERMANENT,
-        cleanups=await cleanups(visit, found.definitions if found else ()),
+        cleanups=await cleanups(visit, status.definitions if status else ()),
     )
 
 
@@ -67,17 +67,19 @@ async def _explanation_and_preview(visit: Visit, name: str) -> tuple[Any, Any, s
     explained = preview = None
     try:
         if visit.query("explain"):
-            request = reading_pb2.ExplainServingRequest(
+            explain_request = reading_pb2.ExplainServingRequest(
                 slot=name, principal=visit.query("user"), experiment_arm=visit.query("arm")
             )
             # Without a time, the present is explained.
             if visit.query("when"):
-                request.at.CopyFrom(stamp(moment_of(visit.query("when"), visit.now)))
-            explained = await visit.sidecars.ask(visit.token, "ExplainServing", request, name)
+                explain_request.at.CopyFrom(stamp(moment_of(visit.query("when"), visit.now)))
+            explained = await visit.sidecars.ask(visit.token, "ExplainServing", explain_request, name)
         if visit.query("preview"):
             points = basis_points(visit.query("ramp"))
-            asked = reading_pb2.PreviewRampRequest(slot=name, digest=visit.query("digest"), ramp_basis_points=points)
-            preview = await visit.sidecars.ask(visit.token, "PreviewRamp", asked, name)
+            preview_request = reading_pb2.PreviewRampRequest(
+                slot=name, digest=visit.query("digest"), ramp_basis_points=points
+            )
+            preview = await visit.sidecars.ask(visit.token, "PreviewRamp", preview_request, name)
     # With an explanation that was read before: a mistake in the second form must not empty the first.
     except (ValueError, CannotOperate) as problem:
         return explained, preview, str(problem)

@@ -126,9 +126,9 @@ def _rows(visit: Visit, places: list[Place], slots: list[Any]) -> list[SlotRow]:
     answers = [place.traffic for place in places if place.traffic is not None]
     rates = visit.console.samples.rates()
     rows = {each.slot: SlotRow(each.slot, each, _active(each)) for each in slots}
-    for name, found in rates.items():
+    for name, slot_rates in rates.items():
         # A slot that left the configuration may still have calls in open turns.
-        rows.setdefault(name, SlotRow(name)).rates = found
+        rows.setdefault(name, SlotRow(name)).rates = slot_rates
     for answer in answers:
         for each in answer.slots:
             row = rows.setdefault(each.sub_agent_id, SlotRow(each.sub_agent_id))

@@ -14,7 +14,7 @@ from typing import Any, Final
 from subagents.dispatch.v1 import outcome_pb2
 
 KEPT: Final = 900.0
-"""Seconds for which readings are kept. The charts show the same time."""
+"""Seconds for which readings are kept. The charts show the same period."""
 WINDOW: Final = 60.0
 """Seconds over which a rate is computed."""
 CLOSEST: Final = 1.0
@@ -142,21 +142,21 @@ class Samples:
             if self._monotonic() - newest.at > SILENT:
                 continue
             # Each sidecar has its own window: they are read at slightly different times.
-            # There is always one: at the latest the newest reading itself, with a difference of 0.
+            # `next` always finds a reading: at the latest `newest` itself, with a difference of 0.
             first = next(each for each in kept if newest.at - each.at <= WINDOW)
             for key, count in newest.calls.items():
                 slot = slots.setdefault(key[0], SlotRates())
                 # The longest window: the sum over sidecars is divided by it, so a younger one lowers the rate a little.
                 slot.seconds = max(slot.seconds, newest.at - first.at)
                 # A key that the first reading lacks began at 0 in between.
-                more = count - first.calls.get(key, 0)
-                if more > 0:
-                    slot.whole.count(key[3], key[4], more)
-                    slot.arms.setdefault((key[1], key[2]), Tally()).count(key[3], key[4], more)
+                new_calls = count - first.calls.get(key, 0)
+                if new_calls > 0:
+                    slot.whole.count(key[3], key[4], new_calls)
+                    slot.arms.setdefault((key[1], key[2]), Tally()).count(key[3], key[4], new_calls)
             # Sidecars of another version may have other buckets, which cannot be added to these.
             for name, counts in newest.durations.items() if newest.bounds == self._bounds else ():
                 slot = slots.setdefault(name, SlotRates())
-                slot.durations = _sum(slot.durations, _more(counts, first.durations.get(name, ())))
+                slot.durations = _sum(slot.durations, _increase(counts, first.durations.get(name, ())))
         for name, slot in slots.items():
             # From the summed histogram: quantiles of single sidecars cannot be combined.
             slot.p99 = quantile(slot.durations, self._bounds)
@@ -174,14 +174,15 @@ class Samples:
                 took, offered, failed = after.at - before.at, 0, 0
                 for key, count in after.calls.items():
                     if key[0] == slot:
-                        more = count - before.calls.get(key, 0)
-                        offered += more
-                        failed += more if key[3] == outcome_pb2.OUTCOME_FAILED else 0
+                        new_calls = count - before.calls.get(key, 0)
+                        offered += new_calls
+                        failed += new_calls if key[3] == outcome_pb2.OUTCOME_FAILED else 0
                 # `took` is at least `CLOSEST`, so it can be a divisor below.
+                # The number of five-second steps between this reading and now.
                 place = int((now - after.at) / 5)
-                known = points.get(place, (0.0, 0.0))
+                highest = points.get(place, (0.0, 0.0))
                 # Not the sum: a sidecar may have no reading in a step and two in the next, so a sum would jump.
-                points[place] = (max(known[0], offered / took), max(known[1], failed / took))
+                points[place] = (max(highest[0], offered / took), max(highest[1], failed / took))
         return [(place * 5.0, *points[place]) for place in sorted(points, reverse=True)]
 
 
@@ -193,16 +194,16 @@ def quantile(counts: Sequence[int], bounds: Sequence[float], share: float = P99)
         bounds: upper bounds of all buckets but the last, ascending.
         share: of the values that are below the quantile.
     """
-    rising = list(accumulate(counts))
-    if not rising or not rising[-1]:
+    cumulative = list(accumulate(counts))
+    if not cumulative or not cumulative[-1]:
         return None
-    wanted = share * rising[-1]
-    place = bisect_left(rising, wanted)
+    rank = share * cumulative[-1]
+    place = bisect_left(cumulative, rank)
     # In the last bucket the quantile is only known to be at least the lower bound.
     if place >= len(bounds):
         return bounds[-1]
-    low, below = (bounds[place - 1], rising[place - 1]) if place else (0.0, 0)
-    return low + (bounds[place] - low) * (wanted - below) / counts[place]
+    low, below = (bounds[place - 1], cumulative[place - 1]) if place else (0.0, 0)
+    return low + (bounds[place] - low) * (rank - below) / counts[place]
 
 
 class AuditTail:
@@ -233,7 +234,7 @@ class AuditTail:
         return [row for row in self._rows if row.slot == slot]
 
 
-def _more(after: Sequence[int], before: Sequence[int]) -> tuple[int, ...]:
+def _increase(after: Sequence[int], before: Sequence[int]) -> tuple[int, ...]:
     """Return the difference of two histograms of the same buckets; an empty one counts as all zeros."""
     return tuple(one - other for one, other in zip(after, before or [0] * len(after), strict=True))
 

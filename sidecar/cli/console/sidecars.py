@@ -13,6 +13,7 @@ from typing import Any, Final
 import grpc
 from google.protobuf.message import Message
 
+from sidecar.cli.parameters.targets import NO_PROXY
 from sidecar.cli.subagent.client import (
     READING,
     ROLE_TOKEN_KEY,
@@ -21,7 +22,6 @@ from sidecar.cli.subagent.client import (
     check_target,
     problem_of,
 )
-from sidecar.cli.targets import NO_PROXY
 from subagents.admin.v1 import admin_pb2
 from subagents.admin.v1.admin_pb2_grpc import AdminServiceStub
 from subagents.history.v1 import history_pb2
@@ -78,12 +78,12 @@ class SidecarConnection:
     async def ask_all(self, token: str, method: str, request: Any, rows: str) -> Any:
         """Return the answer of a `List` method with the `rows` of all pages. Raises `CannotOperate`."""
         page = whole = await self.ask(token, method, request)
-        # A copy: if this sidecar is lost between two pages, the next one gets the caller's request, and begins again.
-        asked = type(request)()
-        asked.CopyFrom(request)
+        # A copy: if this sidecar is lost between two pages, the next one needs the caller's request for the first page.
+        next_request = type(request)()
+        next_request.CopyFrom(request)
         while page.next_page_token:
-            asked.page_token = page.next_page_token
-            page = await self.ask(token, method, asked)
+            next_request.page_token = page.next_page_token
+            page = await self.ask(token, method, next_request)
             getattr(whole, rows).MergeFrom(getattr(page, rows))
         return whole
 
@@ -164,7 +164,8 @@ class Sidecars:
                 return
             except CannotOperate as problem:
                 # A refusal is an answer; only a sidecar that cannot be reached is replaced by the next one. After a
-                # break in the middle it begins again: the page only needs to know that something has happened.
+                # break in the middle, the watch begins anew at the next sidecar: the page only needs to know that
+                # something has happened.
                 if problem.reason or not problem.uncertain or number == len(self.all):
                     raise
 
@@ -186,14 +187,14 @@ class Sidecars:
     async def ask_each(self, token: str, method: str, request: Message, seconds: float = GLANCE) -> list[Reply]:
         """Ask all sidecars at the same time; return the answers in the order of the sidecars."""
 
-        async def one(sidecar: SidecarConnection) -> Reply:
+        async def ask_one(sidecar: SidecarConnection) -> Reply:
             try:
                 return Reply(sidecar.target, await sidecar.ask(token, method, request, seconds=seconds))
             except CannotOperate as problem:
                 return Reply(sidecar.target, problem=problem)
 
-        # `one` returns a refusal or a failed connection as a value, so no sidecar hides the answers of the others.
-        return list(await asyncio.gather(*map(one, self.all)))
+        # `ask_one` returns a refusal or a failed connection as a value, so no sidecar hides the answers of the others.
+        return list(await asyncio.gather(*map(ask_one, self.all)))
 
     async def caller(self, token: str) -> admin_pb2.GetStatusResponse:
         """Return the status, which names the operator and the role of the token.

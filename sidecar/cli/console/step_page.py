@@ -23,7 +23,7 @@ CHECK: Final = "check"
 async def form(visit: Visit) -> Response:
     """Return the form of the step that the URL names (GET)."""
     form = StepForm(visit.query("step"), visit.query("definition"), visit.query("digest"), visit.query("percent"))
-    return await _shown(visit, form)
+    return await _form_page(visit, form)
 
 
 async def post(visit: Visit) -> Response:
@@ -59,10 +59,10 @@ async def post(visit: Visit) -> Response:
             form.revision = ""
     if form.done:
         return visit.render("step_done.html", form=form, name=visit.request.path_params["slot"], steps=STEPS)
-    return await _shown(visit, form)
+    return await _form_page(visit, form)
 
 
-async def _shown(visit: Visit, form: StepForm) -> Response:
+async def _form_page(visit: Visit, form: StepForm) -> Response:
     """Return the page with the form, and with the plan of the step if the form says enough."""
     name = visit.request.path_params["slot"]
     _check_known(form)
@@ -73,7 +73,7 @@ async def _shown(visit: Visit, form: StepForm) -> Response:
         except ValueError as problem:
             # A new form is still empty, which is no mistake of the operator; only a preset percentage may be one.
             form.wrong = form.wrong or ("" if not form.percent else str(problem))
-    leaving = await cleanups(visit, [form.definition] if form.step in CLEANUP else [])
+    cleanup_lines = await cleanups(visit, [form.definition] if form.step in CLEANUP else [])
     return visit.render(
         "step.html",
         200,
@@ -81,7 +81,7 @@ async def _shown(visit: Visit, form: StepForm) -> Response:
         name=name,
         steps=STEPS,
         failed_gates=failed_gates,
-        cleanup=leaving.get(form.digest, []),
+        cleanup=cleanup_lines.get(form.digest, []),
         number=next_step(form.definition) if form.step in CLEANUP and form.definition else 0,
         vouched=VOUCHED,
     )
@@ -106,10 +106,10 @@ async def _verbs(visit: Visit, form: StepForm) -> list[Verb]:
         raise rollouts.problem
     slot = rollouts.slot(visit.request.path_params["slot"])
     # By digest and not by id: a newer content may have the same id.
-    found = [each for each in (slot.definitions if slot else ()) if each.digest == form.digest]
-    if not found:
+    matching = [each for each in (slot.definitions if slot else ()) if each.digest == form.digest]
+    if not matching:
         raise _wrong("the slot does not have this definition any more")
-    target = StepTarget(slot, found[0])
+    target = StepTarget(slot, matching[0])
     # The first revision stays: it is what the operator saw, and a change since then must refuse the step.
     form.revision, form.slot, form.definition = form.revision or str(slot.revision), slot, target.definition
     return plan(target, form, visit.now)

@@ -88,8 +88,8 @@ async def _changes(visit: Visit) -> AsyncGenerator[str, None]:
 def _request(visit: Visit) -> pb.ListTurnsRequest:
     """Return the request for the search in the URL. Raises `ValueError`: a reason or a time is invalid."""
     request = pb.ListTurnsRequest(page_size=PAGE)
-    for name, of_request in TEXTS.items():
-        setattr(request, of_request, visit.query(name))
+    for name, field in TEXTS.items():
+        setattr(request, field, visit.query(name))
     # An unknown word is ignored: links of an older console must still work.
     if visit.query("outcome") in OUTCOMES:
         request.outcome = getattr(outcome_pb2, f"OUTCOME_{visit.query('outcome').upper()}")

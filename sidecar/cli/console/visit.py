@@ -56,8 +56,8 @@ class Console:
         Templates use `session` (None: not signed in), `here` (the selected entry of the menu) and `whole` (with header
         and menu), so they have defaults for pages without a `Visit`.
         """
-        given = {"session": None, "here": "", "whole": True} | values
-        return HTMLResponse(self._templates.get_template(template).render(given), status)
+        context = {"session": None, "here": "", "whole": True} | values
+        return HTMLResponse(self._templates.get_template(template).render(context), status)
 
     def set_cookie(self, answer: Response, name: str, value: str) -> None:
         """Set a cookie that scripts cannot read, and that browsers do not send with requests from other sites."""
@@ -101,8 +101,8 @@ class Visit:
 
     def render(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         """Return a page for this session."""
-        given = {"session": self.session, "at": self.now, "whole": not self.is_part, "here": self.section}
-        return self.console.render(template, status, **(given | values))
+        context = {"session": self.session, "at": self.now, "whole": not self.is_part, "here": self.section}
+        return self.console.render(template, status, **(context | values))
 
     @property
     def section(self) -> str:

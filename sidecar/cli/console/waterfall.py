@@ -109,14 +109,14 @@ class _Axis:
 
 
 def _bar(child: Any, depth: int, outcome: Any, axis: _Axis) -> Bar:
-    # Its work is over when its result waits for the parent, or has failed; it is closed when the parent has decided.
-    worked = [utc(event.occurred_at) for event in child.events if event.name in {WAITING_FOR_MERGE, FAILED}]
-    closed = [utc(event.occurred_at) for event in child.events if event.name == CLOSED]
+    # A child's work ends when its result waits for the parent, or the child fails. The parent's decision closes it.
+    work_ends = [utc(event.occurred_at) for event in child.events if event.name in {WAITING_FOR_MERGE, FAILED}]
+    closings = [utc(event.occurred_at) for event in child.events if event.name == CLOSED]
     # A child that began just now is drawn inside the axis, too.
     begin = min(axis.at(utc(child.opened_at)), WHOLE - LEAST)
     # A child that is not closed runs or waits until now, the end of the axis.
-    over = axis.at(closed[0]) if closed else WHOLE
-    stopped = max(axis.at(worked[0]) if worked else over, begin + LEAST)
+    end = axis.at(closings[0]) if closings else WHOLE
+    work_end = max(axis.at(work_ends[0]) if work_ends else end, begin + LEAST)
     contract = _object(child.contract_json)
     definition, digest = _definition(contract)
     usage = outcome.usage if outcome is not None and outcome.HasField("usage") else None
@@ -125,8 +125,8 @@ def _bar(child: Any, depth: int, outcome: Any, axis: _Axis) -> Bar:
         depth=depth,
         state=state_of(child),
         begin=begin,
-        running=round(stopped - begin, 2),
-        waiting=round(max(over - stopped, 0.0), 2),
+        running=round(work_end - begin, 2),
+        waiting=round(max(end - work_end, 0.0), 2),
         outcome=outcome,
         reason="" if outcome is None else reason_of(outcome),
         definition=definition,

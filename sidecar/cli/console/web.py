@@ -49,10 +49,10 @@ def make_app(console: Console) -> Starlette:
         Route("/sign-out", _guarded(console, _sign_out), methods=["POST"]),
         Mount("/static", StaticFiles(directory=FOLDER / "static")),
     ]
-    for path, (shown, posted) in pages.items():
-        routes.append(Route(path, _guarded(console, shown), methods=["GET"]))
-        if posted is not None:
-            routes.append(Route(path, _guarded(console, posted), methods=["POST"]))
+    for path, (get_page, post_page) in pages.items():
+        routes.append(Route(path, _guarded(console, get_page), methods=["GET"]))
+        if post_page is not None:
+            routes.append(Route(path, _guarded(console, post_page), methods=["POST"]))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -134,7 +134,7 @@ async def _sign_out(visit: Visit) -> Response:
 def _guarded(console: Console, page: Page) -> Callable[[Request], Awaitable[Response]]:
     """Return a handler that serves a page to signed-in operators, and sends all others to the sign-in page."""
 
-    async def served(request: Request) -> Response:
+    async def handle(request: Request) -> Response:
         key, session = await _session_of(console, request)
         if session is None:
             return _to_sign_in(request)
@@ -158,7 +158,7 @@ def _guarded(console: Console, page: Page) -> Callable[[Request], Awaitable[Resp
             console.set_cookie(answer, console.cookie, key)
         return answer
 
-    return served
+    return handle
 
 
 async def _session_of(console: Console, request: Request) -> tuple[str, Session | None]:

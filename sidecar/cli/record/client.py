@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 import grpc
 from google.protobuf.message import Message
 
-from sidecar.cli.targets import NO_PROXY, refusal
+from sidecar.cli.parameters.targets import NO_PROXY, refusal
 from sidecar.core.decoding import DecodeError, from_ascii
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import history_pb2_grpc
@@ -156,19 +156,20 @@ class RecordClient(AbstractContextManager["RecordClient"]):
                 self._pause(FIRST_PAUSE * 2**failures)
 
     def _pages(self, method: Any, request: Any, rows: str, most: int) -> tuple[list[Any], datetime | None]:
-        found: list[Any] = []
+        """Return up to `most` rows, from the field `rows` of all pages, and the time up to which they are complete."""
+        collected: list[Any] = []
         as_of: datetime | None = None
-        while len(found) < most:
+        while len(collected) < most:
             # Not more than are still missing, so that the caller gets at most `most` rows.
-            request.page_size = min(PAGE, most - len(found))
+            request.page_size = min(PAGE, most - len(collected))
             page = self._ask(method, request)
-            found += getattr(page, rows)
+            collected += getattr(page, rows)
             # Of the first page: later pages may be complete up to a later time, but the list as a whole is not.
             as_of = as_of or _as_of(page)
             if not page.next_page_token:
                 break
             request.page_token = page.next_page_token
-        return found, as_of
+        return collected, as_of
 
     def _ask(self, method: Any, request: Message) -> Any:
         try:
@@ -177,7 +178,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
             raise _problem(error, self._where) from None
 
     def _with_advice(self, problem: RecordUnavailable, turn_id: str) -> RecordUnavailable:
-        # Further queries help only here; e.g. an unavailable sidecar would fail again.
+        # Only an unknown turn justifies a further query; an unavailable sidecar, for example, would fail again.
         if problem.reason != "UNKNOWN_TURN":
             return problem
         newest = [row.turn_id for row in self.turns(pb.ListTurnsRequest(), 5)[0]]

@@ -140,9 +140,9 @@ class Backfill:
                 # As bytes: one line that is not UTF-8 must be a finding and not the end of the import.
                 with file.open("rb") as handle:
                     await run(_lines(handle))
-            except MemoryUnavailable as away:
+            except MemoryUnavailable as problem:
                 out.write(self._show(run.report))
-                typer.echo(f"stopped: {away.message}; run it again to continue from there", err=True)
+                typer.echo(f"stopped: {problem.message}; run it again to continue from there", err=True)
                 return ExitCode.UNAVAILABLE
         out.write(self._show(run.report))
         return ExitCode.FINDINGS if run.report.troubles else ExitCode.OK
@@ -152,8 +152,8 @@ async def _export(opening: AbstractAsyncContextManager["BoundedMemory"], key: "E
     async with opening as memory:
         try:
             contents = await memory.read(key, ALL_TURNS)
-        except MemoryUnavailable as away:
-            typer.echo(away.message, err=True)
+        except MemoryUnavailable as problem:
+            typer.echo(problem.message, err=True)
             return ExitCode.UNAVAILABLE
     # First, because it replaces turns that are older than those that follow.
     if contents.summary is not None:
@@ -189,6 +189,7 @@ def _labels(options: Sequence[str]) -> dict[str, Slot]:
 
 
 def _guarded(run: Callable[[], ExitCode]) -> ExitCode:
+    """Return the exit code of a command; if settings or a plugin cannot be used, print why."""
     try:
         return run()
     except SettingsProblem as problem:

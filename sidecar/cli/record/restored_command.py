@@ -53,20 +53,20 @@ def add_restored(app: typer.Typer, settings_of: SettingsOf, declare_loss: Declar
             raise typer.BadParameter("is empty; say why, for auditors", param_hint="--reason")
 
         # Called by the operation after its verification: only then is it known what would be declared as lost.
-        def confirmed(lost: Sequence[str]) -> bool:
+        def confirm(lost: Sequence[str]) -> bool:
             for each in lost:
                 typer.echo(f"lost: {each}")
             return yes or typer.confirm("Declare this as lost by a restored backup, permanently?", err=True)
 
-        done = run_or_exit(lambda: declare_loss(settings_of(config), reason.strip(), confirmed))
-        for finding in done.unexplained:
+        declaration = run_or_exit(lambda: declare_loss(settings_of(config), reason.strip(), confirm))
+        for finding in declaration.unexplained:
             typer.echo(finding)
-        if done.unexplained:
+        if declaration.unexplained:
             typer.echo("an older backup does not explain this; see `When something is found` in record-integrity.md")
-        elif done.nothing_missing:
+        elif declaration.nothing_missing:
             typer.echo("nothing that was signed is missing")
-        elif done.lost:
+        elif declaration.lost:
             typer.echo("declared in the file of checkpoints; `sidecar verify-log` reports it as a note")
         # Nothing was declared although facts are missing: the loss was refused, or not confirmed.
-        if not done.lost and not done.nothing_missing:
+        if not declaration.lost and not declaration.nothing_missing:
             raise typer.Exit(1)

@@ -90,26 +90,26 @@ def with_place(settings_of: SettingsOf) -> Callable[[Callable[..., None]], Calla
     return given_by(place, "at")
 
 
-def given_by(made: Callable[..., object], into: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def given_by(make: Callable[..., object], into: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds options to a command, so that several commands can share them.
 
     Typer derives the options of a command from its signature. The decorated command has its own parameters and those of
-    `made`; when it runs, `made` is called with its parameters, and the command gets the result as the argument `into`.
+    `make`; when it runs, `make` is called with its parameters, and the command gets the result as the argument `into`.
 
     Args:
-        made: a function whose parameters are options.
+        make: a function whose parameters are options.
         into: the parameter of the command that receives the result.
     """
-    options = signature(made).parameters
+    options = signature(make).parameters
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         def run(**values: Any) -> Any:
             # `pop` is evaluated first, so `values` has only the command's own parameters left.
-            return command(**{into: made(**{name: values.pop(name) for name in options})}, **values)
+            return command(**{into: make(**{name: values.pop(name) for name in options})}, **values)
 
-        own = [each for name, each in signature(command).parameters.items() if name != into]
+        command_parameters = [each for name, each in signature(command).parameters.items() if name != into]
         # By keyword only: otherwise a parameter without a default could not follow one with a default.
-        combined = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *options.values())]
+        combined = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*command_parameters, *options.values())]
         run.__signature__ = Signature(combined)  # type: ignore[attr-defined]  # typer asks `inspect`, which honours it
         # Typer reads the types from here, and the order and the defaults from the signature.
         run.__annotations__ = {each.name: each.annotation for each in combined}
@@ -200,7 +200,7 @@ def _views() -> ModuleType:
 
 
 def _turn_commands(settings_of: SettingsOf, config: Path | None, target: str, secret_file: Path | None) -> Any:
-    from sidecar.cli.record.client import SidecarAddress  # noqa: PLC0415  the same holds
+    from sidecar.cli.record.client import SidecarAddress  # noqa: PLC0415  only these commands need gRPC
 
     where = SidecarAddress(target, secret_file)
     if not target:

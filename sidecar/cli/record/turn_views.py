@@ -33,7 +33,7 @@ class TurnCommands:
 
 @dataclass(frozen=True, slots=True)
 class TurnsOptions:
-    """The filters of the list; `state` is `open`, `ended`, `lost` or empty for all."""
+    """The filters of the list; an empty one selects all. `since` and `until` are times as the operator typed them."""
 
     episode: str = ""
     slot: str = ""
@@ -197,7 +197,7 @@ def show_episode(commands: TurnCommands, options: EpisodeOptions) -> int:
 
 
 def _print_as_of(commands: TurnCommands, as_of: datetime | None) -> None:
-    """Print the time of a list that is behind to standard error, so that JSON output does not change."""
+    """Print to standard error up to which time a list is complete, if it lags; JSON output stays as it is."""
     if as_of is not None:
         commands.errors.write(f"as of {timestamp(as_of)} UTC; later turns may still be missing\n")
 
@@ -217,7 +217,7 @@ def _with_client(commands: TurnCommands, work: Callable[[RecordClient, Screen], 
 
 def _follow(client: RecordClient, screen: Screen, commands: TurnCommands, options: TurnOptions) -> None:
     """Print events as they happen; at the end, the bars of all children."""
-    from sidecar.cli.output.turn_timeline import Drawing, event_line, turn_lines  # noqa: PLC0415  the same holds
+    from sidecar.cli.output.turn_timeline import Drawing, event_line, turn_lines  # noqa: PLC0415  as above
 
     names: dict[str, str] = {}
     # Read before the events: the stream does not say when the turn began, and all views must show the same seconds.
@@ -274,8 +274,8 @@ def _episode_lines(episode: pb.ReadEpisodeResponse) -> list[TextLine]:
         lines.append([Part(clean(turn.turn_id), "bold"), Part(f"  {timestamp(utc(turn.ended_at))} UTC", "dim")])
         lines += [[Part("  user       ", "cyan"), Part(clean(turn.user_message))]] if turn.user_message else []
         for answer in turn.answers:
-            asked = f"  {clean(answer.sub_agent_id)} was asked: {clean(answer.asked)}"
-            lines += [[Part(asked, "dim")], [Part(f"    and said: {clean(answer.narration)}", "dim")]]
+            request_line = f"  {clean(answer.sub_agent_id)} was asked: {clean(answer.asked)}"
+            lines += [[Part(request_line, "dim")], [Part(f"    and said: {clean(answer.narration)}", "dim")]]
         for tool in turn.tool_messages:
             lines.append([Part(f"  {clean(tool.sub_agent_id)} made {clean(tool.name)}: {clean(tool.tool_input_json)}")])
             lines.append([Part(f"    {clean(tool.component_data_json)}", "dim")])

@@ -78,7 +78,7 @@ async def _verify(source: RecordSource, verifying: Verifying, report: "_Report")
         verification = LogVerification(record, signed, report.progress, audit)
         # One by one: a record with millions of facts must not be in memory as a whole.
         async for finding in verification.findings():
-            report.found(finding)
+            report.add(finding)
     return report.end(verification)
 
 
@@ -99,7 +99,7 @@ class _Report:
         self._count = 0
         self._next_line = PROGRESS_EVERY
 
-    def found(self, finding: Finding) -> None:
+    def add(self, finding: Finding) -> None:
         """Add a finding."""
         self._count += 1
         if not self._as_json:

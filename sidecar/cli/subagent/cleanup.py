@@ -71,11 +71,11 @@ class KnownDecommission:
 
 def patch(commands: OperatorCommands, options: PatchOptions, at: CheckoutLocation) -> int:
     """Write the changes of the next steps as a patch; the checkout is only read. Returns the exit code."""
-    return _for_decommission(commands, options.name, at, lambda commands, known: _patched(commands, known, options, at))
+    return _for_decommission(commands, options.name, at, lambda commands, known: _write(commands, known, options, at))
 
 
 def overdue(commands: OperatorCommands, at: CheckoutLocation) -> int:
-    """Print overdue decommissions, and the remains of these and of ended ones in a checkout. Returns 1 if any exist."""
+    """Print overdue decommissions, and leftovers of these and of ended ones in a checkout. Returns 1 if any exist."""
 
     def work(commands: OperatorCommands, known: tuple[KnownDecommission, ...]) -> OperatorExit:
         late = [(each, _left_in(each, at)) for each in known if each.status.overdue]
@@ -100,7 +100,7 @@ def _for_all_decommissions(
     work: Callable[[OperatorCommands, tuple[KnownDecommission, ...]], OperatorExit],
 ) -> int:
     try:
-        # A pipeline without access to a sidecar passes a file.
+        # A pipeline without access to a sidecar passes a file, which contains one decommission.
         if at.status_file is not None:
             return work(commands, (_read(at.status_file),))
         return run_command(commands, lambda client: work(commands, _all_of(client)))
@@ -125,48 +125,48 @@ def _for_decommission(
         return commands.refused(CannotOperate(str(problem), OperatorExit.NOT_ASKED))
 
 
-def _patched(
+def _write(
     commands: OperatorCommands, known: KnownDecommission, options: PatchOptions, at: CheckoutLocation
 ) -> OperatorExit:
-    made = at.checkouts.patch(at.root or Path(), _wanted(known, options, at))
-    commands.errors.writelines(f"{clean(line)}\n" for line in (*made.does, *(f"note: {note}" for note in made.notes)))
-    if not made.diff:
+    draft = at.checkouts.patch(at.root or Path(), _request_for(known, options, at))
+    commands.errors.writelines(f"{clean(line)}\n" for line in (*draft.does, *(f"note: {note}" for note in draft.notes)))
+    if not draft.diff:
         commands.errors.write("nothing to change: the checkout already contains the change\n")
     elif options.to is not None:
         # `surrogateescape` and no newline conversion: the patch must contain the exact bytes of files in any encoding.
-        options.to.write_text(made.diff, encoding="utf-8", newline="", errors="surrogateescape")
+        options.to.write_text(draft.diff, encoding="utf-8", newline="", errors="surrogateescape")
         commands.errors.write(
-            f"written to {options.to}; next: run `{_applying(options.to, at.root)}` on a branch and have it reviewed\n"
+            f"written to {options.to}; next: run `{_git_apply(options.to, at.root)}` on a branch and have it reviewed\n"
         )
     else:
-        commands.out.write(made.diff)
+        commands.out.write(draft.diff)
     return OperatorExit.DONE
 
 
-def _applying(patch: Path, root: Path | None) -> str:
+def _git_apply(patch: Path, root: Path | None) -> str:
     """Return the command that applies a patch at the top of the checkout, as typed in the current directory."""
     if root is None:
         return shlex.join(["git", "apply", str(patch)])
     return shlex.join(["git", "-C", str(root), "apply", os.path.relpath(patch.resolve(), root.resolve())])
 
 
-def _wanted(known: KnownDecommission, options: PatchOptions, at: CheckoutLocation) -> DecommissionPatchRequest:
-    """Return the steps of a patch: the pending steps, and recorded steps whose subject is in the checkout again."""
+def _request_for(known: KnownDecommission, options: PatchOptions, at: CheckoutLocation) -> DecommissionPatchRequest:
+    """Return the request for a patch: the pending steps, and recorded steps whose subject is in the checkout again."""
     decommission = known.status.decommission
-    coming = _steps_to(decommission, options.through)
+    pending = _pending_steps(decommission, options.through)
     recorded = {each.step for each in decommission.steps}
     # A later merge may have restored what a recorded step had removed.
-    taken = tuple(each for each in CleanupStep if each not in coming and each.number in recorded)
-    code = options.code if CleanupStep.MODULES in coming else code_of(decommission)
-    report = at.checkouts.look(at.root or Path(), patch_request(known, at, taken, code))
-    again = {each.step for each in report.left}
-    steps = tuple(each for each in CleanupStep if each in again or each in coming)
+    done_before = tuple(each for each in CleanupStep if each not in pending and each.number in recorded)
+    code = options.code if CleanupStep.MODULES in pending else code_of(decommission)
+    report = at.checkouts.look(at.root or Path(), patch_request(known, at, done_before, code))
+    restored = {each.step for each in report.left}
+    steps = tuple(each for each in CleanupStep if each in restored or each in pending)
     # Step 4 removes the entry, too: if an entry is there again after it, step 1 must not only mark it.
-    remove = options.remove_entry or CleanupStep.BLOCKS in taken
+    remove = options.remove_entry or CleanupStep.BLOCKS in done_before
     return replace(patch_request(known, at, steps, code), remove_entry=remove)
 
 
-def _steps_to(decommission: pb.Decommission, through: int) -> tuple[CleanupStep, ...]:
+def _pending_steps(decommission: pb.Decommission, through: int) -> tuple[CleanupStep, ...]:
     """Return the pending steps, from the next one to `through`. The first is never written without the second."""
     if decommission.HasField("finished_at"):
         return ()
@@ -256,8 +256,8 @@ def _all_of(client: OperatorClient) -> tuple[KnownDecommission, ...]:
     """Return all decommissions, ended or not, the newest first."""
     answer = client.ask_all("ListDecommissions", pb.ListDecommissionsRequest(include_finished=True), "decommissions")
     slots = {slot.slot: slot for slot in client.ask_all("ListRollouts", pb.ListRolloutsRequest(), "slots").slots}
-    # An id can be used again by a new definition. What the checkout contains of it then belongs to that one.
-    staying = {
+    # An id can be used again by a new definition. What the checkout contains of the id then belongs to the new one.
+    ids_in_use = {
         each.definition_id
         for slot in slots.values()
         for each in slot.definitions
@@ -265,7 +265,7 @@ def _all_of(client: OperatorClient) -> tuple[KnownDecommission, ...]:
     }
     return tuple(
         KnownDecommission(
-            each, _rolled_back(slots.get(each.slot)), _has_ended(each) and each.definition_id not in staying
+            each, _rolled_back(slots.get(each.slot)), _has_ended(each) and each.definition_id not in ids_in_use
         )
         for each in reversed(answer.decommissions)
     )
@@ -296,4 +296,5 @@ def _read(file: Path) -> KnownDecommission:
         ) from None
     if not status.definition_id or not status.HasField("decommission"):
         raise CheckoutRefused(f"{file} contains no decommission")
+    # `over` is only assumed: the file does not tell whether another definition uses the id by now.
     return KnownDecommission(status, rolled_back, _has_ended(status))

@@ -12,8 +12,8 @@ from typing import Any, Final, Self
 import grpc
 from google.protobuf.message import Message
 
+from sidecar.cli.parameters.targets import NO_PROXY, refusal
 from sidecar.cli.subagent.advice import HOW_TO_MINT, advice_for
-from sidecar.cli.targets import NO_PROXY, refusal
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 ROLE_TOKEN_KEY: Final = "x-subagents-role-token"  # noqa: S105  the name of the header, not a secret
@@ -123,7 +123,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         return self.answer_of(self.begin(method, request, seconds), name)
 
     def ask_all(self, method: str, request: Any, rows: str, name: str = "") -> Any:
-        """Return the answer of a `List` method with the `rows` of all pages."""
+        """Return the answer of a `List` method, with the rows of all pages in its repeated field `rows`."""
         page = whole = self.ask(method, request, name)
         while page.next_page_token:
             # The caller's message is changed: it must not be used for another call afterwards.
@@ -230,10 +230,10 @@ def channel_credentials(tls: Path) -> grpc.ChannelCredentials:
 
     try:
         files = TlsFiles(ca_file=tls / "ca.crt", certificate_file=tls / "tls.crt", key_file=tls / "tls.key")
-        found = WatchedFiles(files).current()
+        contents = WatchedFiles(files).current()
     except TlsFilesProblem as problem:
         raise CannotOperate(f"--tls: {problem}", OperatorExit.NOT_ASKED) from None
-    return grpc.ssl_channel_credentials(found.ca, found.key, found.certificate)
+    return grpc.ssl_channel_credentials(contents.ca, contents.key, contents.certificate)
 
 
 def check_target(target: str, tls: Path | None) -> None:

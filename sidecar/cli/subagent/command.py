@@ -72,7 +72,7 @@ def add_subagent(
         environment: defaults of token and target.
         checkouts: reads checkouts of the configuration repository.
         erase_offline: erases in a record that no sidecar has open; takes settings, options and `preview`.
-        requested: the command's name. Once it is there, no more are added, because each module costs time to load.
+        requested: the command that runs. Once it is added, the others are not, because each module costs time to load.
     """
     group = PlainTyper(no_args_is_help=True, help="Show and change the rollout of sub-agents.", epilog=EXIT_CODES)
     app.add_typer(group, name="subagent")
@@ -91,19 +91,19 @@ def add_subagent(
 
 
 def names_in(*apps: typer.Typer) -> set[str | None]:
-    """Return the names of the commands and groups that are there."""
+    """Return the names of all commands and groups that were added to these apps."""
     commands = {each.name for app in apps for each in app.registered_commands}
     return commands | {each.name for app in apps for each in app.registered_groups}
 
 
 def _add_changing(group: typer.Typer, placed: Placed, checkouts: "Callable[[], Checkouts]", requested: str) -> None:
-    from sidecar.cli.subagent.flag_command import add_flag  # noqa: PLC0415  the same holds
-    from sidecar.cli.subagent.step_commands import add_steps  # noqa: PLC0415  the same holds
+    from sidecar.cli.subagent.flag_command import add_flag  # noqa: PLC0415  loaded for its own commands only
+    from sidecar.cli.subagent.step_commands import add_steps  # noqa: PLC0415  loaded for its own commands only
 
     steps = add_steps(group, placed)
     add_flag(group, placed)
     if requested not in names_in(group):
-        from sidecar.cli.subagent.decommission_command import add_decommission  # noqa: PLC0415  the same holds
+        from sidecar.cli.subagent.decommission_command import add_decommission  # noqa: PLC0415  as above
 
         add_decommission(group, placed, steps, checkouts)
 
@@ -118,12 +118,12 @@ def place_of_operators(settings_of: SettingsOf, environment: FromEnvironment) ->
         tls: TlsFolder = None,
         as_json: AsJson = False,
     ) -> Open:
-        def opened(*, offline: bool = False) -> Any:
+        def operator_commands(*, offline: bool = False) -> Any:
             targets = tuple(target or ()) or ((NOWHERE,) if offline else ())
             files = CredentialFiles(token_file, tls)
-            return _operating(settings_of, environment, config, targets, files, as_json=as_json)
+            return _operator_commands(settings_of, environment, config, targets, files, as_json=as_json)
 
-        return opened
+        return operator_commands
 
     return place
 
@@ -153,8 +153,8 @@ def _add_erase(
         def offline(options: Any, *, preview: bool) -> Any:
             return erase_offline(settings_of(config), options, preview=preview)
 
-        opened = place(config=config, target=target, token_file=token_file, tls=tls, as_json=as_json)
-        return ErasePlace(opened, offline)
+        through_sidecar = place(config=config, target=target, token_file=token_file, tls=tls, as_json=as_json)
+        return ErasePlace(through_sidecar, offline)
 
     app.command(name="erase", epilog=ERASE_EXIT_CODES)(given_by(place_of_record, "at")(_erase))
 
@@ -165,12 +165,12 @@ def _list(at: Open, watch: Watch = False) -> None:
     If the store is unavailable, the command shows what this replica serves, marks it, and ends with exit code 3.
     `sidecar validate-refs --rollout-export` reads the output of --json.
     """
-    raise typer.Exit(_reading().show_list(at(), watch=watch))
+    raise typer.Exit(_views_module().show_list(at(), watch=watch))
 
 
 def _show(at: Open, name: Slot) -> None:
     """Show one slot and its definitions in full. If the store is unavailable: what this replica serves."""
-    raise typer.Exit(_reading().show_slot(at(), name))
+    raise typer.Exit(_views_module().show_slot(at(), name))
 
 
 def _explain(
@@ -182,7 +182,7 @@ def _explain(
 ) -> None:
     """Explain why a user gets, or does not get, a sub-agent, now or at an earlier time."""
     time = parse_or_exit(lambda text: moment_of(text, datetime.now(UTC)), when) if when else None
-    raise typer.Exit(_reading().explain(at(), _reading().ExplainOptions(name, user, arm, time)))
+    raise typer.Exit(_views_module().explain(at(), _views_module().ExplainOptions(name, user, arm, time)))
 
 
 def _preview(
@@ -192,7 +192,7 @@ def _preview(
     digest: WholeDigest = "",
 ) -> None:
     """Show how many recent users a ramp would add and remove. Changes nothing."""
-    raise typer.Exit(_reading().preview(at(), name, parse_or_exit(basis_points, percent), digest))
+    raise typer.Exit(_views_module().preview(at(), name, parse_or_exit(basis_points, percent), digest))
 
 
 def _history(
@@ -203,7 +203,7 @@ def _history(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new rows until interrupted.")] = False,
 ) -> None:
     """Print the audit, oldest first: each request with operator, reason and result. --json: one object per line."""
-    raise typer.Exit(_reading().show_history(at(), _reading().HistoryOptions(name, slot, after, follow)))
+    raise typer.Exit(_views_module().show_history(at(), _views_module().HistoryOptions(name, slot, after, follow)))
 
 
 def _active_periods(
@@ -257,7 +257,7 @@ def _erase(
     if not offline:
         raise typer.Exit(erasing.erase(at.opened(), options))
 
-    from sidecar.cli.record.backup import run_or_exit  # noqa: PLC0415  it reads settings, and the others need none
+    from sidecar.cli.record.backup import run_or_exit  # noqa: PLC0415  only --offline needs it
 
     def in_the_file(preview: bool) -> Any:
         return run_or_exit(lambda: at.offline(options, preview=preview))
@@ -265,13 +265,13 @@ def _erase(
     raise typer.Exit(erasing.erase_offline(at.opened(offline=True), options, in_the_file))
 
 
-def _reading() -> ModuleType:
+def _views_module() -> ModuleType:
     from sidecar.cli.subagent import views  # noqa: PLC0415  only these commands need gRPC
 
     return views
 
 
-def _operating(
+def _operator_commands(
     settings_of: SettingsOf,
     environment: FromEnvironment,
     config: Path | None,
@@ -280,7 +280,7 @@ def _operating(
     *,
     as_json: bool,
 ) -> Any:
-    from sidecar.cli.subagent.client import SidecarAddress  # noqa: PLC0415  the same holds
+    from sidecar.cli.subagent.client import SidecarAddress  # noqa: PLC0415  only these commands need gRPC
 
     token = environment.token() if files.token is None else token_in(files.token)
     # An explicit --config takes precedence over the variable, which may be left over in the shell.
@@ -288,12 +288,12 @@ def _operating(
         targets = (named,)
     if not targets:
         targets = (socket_of(config, settings_of),)
-    ask = _confirmed if sys.stdin.isatty() else None
+    ask = _ask_yes_or_no if sys.stdin.isatty() else None
     where = SidecarAddress(targets, token.strip(), files.tls)
-    return _reading().OperatorCommands(where, sys.stdout, sys.stderr, as_json, ask)
+    return _views_module().OperatorCommands(where, sys.stdout, sys.stderr, as_json, ask)
 
 
-def _confirmed(question: str) -> bool:
+def _ask_yes_or_no(question: str) -> bool:
     try:
         return typer.confirm(question, err=True)
     except typer.Abort:  # Ctrl-C and Ctrl-D mean no

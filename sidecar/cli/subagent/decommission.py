@@ -87,17 +87,17 @@ def step(
 
     def verbs(target: StepTarget) -> list[Verb]:
         # The checkout is inspected before the request is sent, so a step that is not done is never recorded.
-        chosen = number or next_step(target.definition)
-        confirmed = _confirmed(commands, options.name, at, chosen, code, word)
-        return completing(options.name, chosen, code, confirmed)
+        step_number = number or next_step(target.definition)
+        confirmed = _confirmation(commands, options.name, at, step_number, code, word)
+        return completing(options.name, step_number, code, confirmed)
 
     return take(commands, options, verbs)
 
 
 def completing(name: str, number: int, code: CodeStatus, confirmed: str) -> list[Verb]:
     """Return the step that records a step of the cleanup. `confirmed`: what was checked, for steps 3 and 5."""
-    # The sidecar verifies the other steps itself, so they need no confirmation.
-    # Shortened here, because the sidecar would refuse a longer text after the inspection is done.
+    # A step that is not in `VOUCHED` needs no confirmation: the sidecar verifies it itself.
+    # The confirmation is shortened here, because the sidecar would refuse a longer text after the inspection is done.
     fields: dict[str, Any] = {"step": number, "confirmed": confirmed[:LONGEST_WORD] if number in VOUCHED else ""}
     if number == pb.CLEANUP_STEP_MODULES:
         fields["code"] = CODE[code]
@@ -140,7 +140,7 @@ def show_one(commands: OperatorCommands, name: str) -> int:
     return run_command(commands, work)
 
 
-def _confirmed(
+def _confirmation(
     commands: OperatorCommands, name: str, at: CheckoutLocation, number: int, code: CodeStatus, word: str
 ) -> str:
     """Return the confirmation of a step: the result of inspecting the checkout, if given, and the operator's words.

@@ -74,13 +74,15 @@ class Completion(NamedTuple):
     word: str
 
 
-def add_decommission(group: typer.Typer, placed: Placed, asked: Placed, checkouts: Callable[[], Checkouts]) -> None:
+def add_decommission(
+    group: typer.Typer, placed: Placed, with_step_options: Placed, checkouts: Callable[[], Checkouts]
+) -> None:
     """Add the commands.
 
     Args:
         group: `sidecar subagent`.
         placed: adds the options for the sidecar's address to a command.
-        asked: adds the options of every step.
+        with_step_options: adds the options of every step.
         checkouts: reads checkouts of the configuration repository.
     """
     app = PlainTyper(no_args_is_help=True, help=HELP, epilog=EXIT_CODES)
@@ -92,10 +94,10 @@ def add_decommission(group: typer.Typer, placed: Placed, asked: Placed, checkout
         # runs.
         return lambda record=None: _cleanup().CheckoutLocation(checkouts(), checkout, modules, record)
 
-    def done(confirm: Confirm = "", deprecate_modules: DeprecateModules = False) -> Completion:
+    def completion(confirm: Confirm = "", deprecate_modules: DeprecateModules = False) -> Completion:
         return Completion(CodeStatus.DEPRECATED if deprecate_modules else CodeStatus.GONE, confirm)
 
-    def patching(
+    def patch_options(
         through: Through = 0, out: Out = None, deprecate_modules: DeprecateModules = False, remove_entry: Remove = False
     ) -> Any:
         code = CodeStatus.DEPRECATED if deprecate_modules else CodeStatus.GONE
@@ -103,13 +105,13 @@ def add_decommission(group: typer.Typer, placed: Placed, asked: Placed, checkout
 
     with_checkout = given_by(place, "look_at")
     commands: dict[str, Callable[..., None]] = {
-        "begin": asked(_begin),
+        "begin": with_step_options(_begin),
         "status": _status,
         "list": _list,
-        "patch": given_by(patching, "wanted")(with_checkout(_patch)),
-        "step": given_by(done, "how")(asked(with_checkout(_step))),
-        "decide": asked(_decide),
-        "undo": asked(_undo),
+        "patch": given_by(patch_options, "options_for")(with_checkout(_patch)),
+        "step": given_by(completion, "completion")(with_step_options(with_checkout(_step))),
+        "decide": with_step_options(_decide),
+        "undo": with_step_options(_undo),
         "overdue": with_checkout(_overdue),
     }
     for name, command in commands.items():
@@ -141,22 +143,22 @@ def _step(
     at: Open,
     options_of: OptionsOf,
     look_at: MakePlace,
-    how: Completion,
+    completion: Completion,
     name: Name,
     number: Annotated[int, typer.Argument(min=0, max=5, help="Number of the step. Default: the next.")] = 0,
 ) -> None:
     """Record a step that is done in the configuration repository. Step 3 asks for confirmation."""
-    raise typer.Exit(_work().step(at(), options_of(name), look_at(), number, how.code, how.word))
+    raise typer.Exit(_work().step(at(), options_of(name), look_at(), number, completion.code, completion.word))
 
 
-def _patch(at: Open, look_at: MakePlace, wanted: MakePlace, name: Name, record: Record = None) -> None:
+def _patch(at: Open, look_at: MakePlace, options_for: MakePlace, name: Name, record: Record = None) -> None:
     """Write the change that the next step needs as a diff for `git apply`. The checkout is only read.
 
     Steps 1 and 2 come in one diff: checks before a merge reject the removal of an entry that is still referenced.
     """
     # With --record no sidecar is contacted, so neither an address nor the settings are needed.
-    opened = at(offline=record is not None)
-    raise typer.Exit(_cleanup().patch(opened, wanted(name), look_at(record)))
+    commands = at(offline=record is not None)
+    raise typer.Exit(_cleanup().patch(commands, options_for(name), look_at(record)))
 
 
 def _overdue(at: Open, look_at: MakePlace, record: Record = None) -> None:

@@ -53,13 +53,13 @@ def switching_on(target: StepTarget, which: str = "cohort", version: int | None 
     ramp = percent(target.definition.ramp_basis_points)
     plan = f"{which} flag -> on; the definition serves its ramp of {ramp} again; needs no gate"
     fields = {"flag": pb.FlagKind.Value(f"FLAG_KIND_{which.upper()}")} | _expected(version)
-    return [Verb("SwitchFlagOn", plan, fields, awaited=_awaited(which, reading_pb2.FLAG_VALUE_ON))]
+    return [Verb("SwitchFlagOn", plan, fields, awaited=_flag_has(which, reading_pb2.FLAG_VALUE_ON))]
 
 
 def pausing(version: int | None = None) -> list[Verb]:
     """Return the step that pauses a definition: its cohort flag goes off."""
     plan = "cohort flag -> off; the definition is paused until the flag is on again; needs no gate"
-    awaited = _awaited("cohort", reading_pb2.FLAG_VALUE_OFF)
+    awaited = _flag_has("cohort", reading_pb2.FLAG_VALUE_OFF)
     return [Verb("SwitchCohortFlagOff", plan, _expected(version), awaited=awaited)]
 
 
@@ -77,7 +77,7 @@ def killing_by_flag(name: str, version: int | None = None) -> list[Verb]:
         "and permanently: switching the flag off is a kill, and switching it on again does not restore them."
     )
     plan = "kill flag -> off, which kills the definition permanently; needs no gate"
-    awaited = _awaited(KILL, reading_pb2.FLAG_VALUE_OFF)
+    awaited = _flag_has(KILL, reading_pb2.FLAG_VALUE_OFF)
     return [Verb("SwitchKillFlagOff", plan, _expected(version), danger, awaited=awaited)]
 
 
@@ -85,15 +85,15 @@ def _expected(version: int | None) -> dict[str, Any]:
     return {} if version is None else {"expected_version": version}
 
 
-def _awaited(which: str, wanted: int) -> Any:
-    """Return a predicate on a definition's flags: does the flag have the wanted value?
+def _flag_has(which: str, value: int) -> Any:
+    """Return a predicate on a definition's flags: does the flag `which` have this value?
 
     With `--wait`, `Stepping` asks it until an operator has switched a flag that the sidecar cannot write.
     """
     # The kill flag is the first of the two.
     index = 0 if which == KILL else 1
 
-    def switched(flags: Sequence[Any]) -> bool:
-        return len(flags) > index and flags[index].value == wanted
+    def has_value(flags: Sequence[Any]) -> bool:
+        return len(flags) > index and flags[index].value == value
 
-    return switched
+    return has_value

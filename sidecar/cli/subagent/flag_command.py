@@ -82,7 +82,7 @@ def _flag(
     """
     from sidecar.cli.subagent import flag  # noqa: PLC0415  only this command needs gRPC
 
-    # `at()` opens the connection to the sidecar, and returns its `OperatorCommands`.
+    # `at()` returns the `OperatorCommands`: the address of the sidecar, the credentials and the output.
     if which is None or to is None:
         raise typer.Exit(flag.show_flags(at(), name, which.value if which else ""))
     # Checked here because --reason is optional: showing the flags needs none.

@@ -50,7 +50,7 @@ def kill(commands: OperatorCommands, options: StepOptions) -> int:
             # sent.
             clients = [opened.enter_context(OperatorClient(commands.where, each)) for each in targets]
             replies = _ask_all(clients, options, request_id)
-            waited = _waited(commands, options, replies)
+            waited = _wait_for_effect(commands, options, replies)
         code = _code(replies, waited, dry_run=options.dry_run)
         if commands.as_json:
             commands.write_json(_as_object(replies, request_id, code, waited))
@@ -89,7 +89,7 @@ def _ask_all(clients: Sequence[OperatorClient], options: StepOptions, request_id
     return replies
 
 
-def _waited(commands: OperatorCommands, options: StepOptions, replies: Sequence[KillResult]) -> Waited | None:
+def _wait_for_effect(commands: OperatorCommands, options: StepOptions, replies: Sequence[KillResult]) -> Waited | None:
     """With --wait, wait until every replica shows the kill; None: not waited.
 
     A kill that no sidecar has recorded yet has no version, so there is nothing to compare replicas with.
@@ -134,9 +134,9 @@ def _as_object(
     ]
     laggards = [] if waited is None else list(waited.laggards)
     answer = {"request_id": request_id, "exit_code": int(code), "targets": targets, "laggards": laggards}
-    # As every other command that failed, so that a script need not know the list of targets.
+    # With `problem`, as every other command that failed, so that a script need not know the list of targets.
     if all(reply.problem for reply in replies):
-        # There is one: if no sidecar was reached, the exit code is that of a problem.
+        # `next` finds a problem: if no sidecar was reached, `code` is the code of one of the problems.
         answer["problem"] = next(
             reply.problem.as_object for reply in replies if reply.problem and reply.problem.code is code
         )
@@ -153,9 +153,9 @@ def _print(
     lines = [[Part(f"{clean(options.name)}: kill, request id {request_id}", "bold")]]
     for reply in replies:
         if reply.problem:
-            words = str(reply.problem).replace("\n", "; ")
+            message = str(reply.problem).replace("\n", "; ")
             head = "REFUSED by" if reply.outcome == "refused" else "NOT REACHED:"
-            lines.append([Part(f"{head} {reply.client.target}: {words}", "red")])
+            lines.append([Part(f"{head} {reply.client.target}: {message}", "red")])
         else:
             lines.append([Part(f"reached: {reply.client.target}", "green")])
             lines += [[Part(*line)] for line in result_lines(reply.result, "Kill", dry_run=options.dry_run)]

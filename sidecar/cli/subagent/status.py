@@ -31,7 +31,7 @@ SERVING: Final = frozenset(
         pb.ROLLOUT_EVENT_KIND_KILLED,
     }
 )
-"""Kinds of audit rows after which other users may be served. Every lifecycle transition counts as well."""
+"""Kinds of audit rows that may change which users are served. Every lifecycle transition counts as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Status:
 
 def show_status(commands: OperatorCommands, *, watch: bool = False) -> int:
     """Print the status; with `watch`, again every two seconds until interrupted. Returns the exit code."""
-    return run_watching(commands, lambda commands, client: _print(commands, _ask(client)), watch=watch)
+    return run_watching(commands, lambda commands, client: _print(commands, _read_status(client)), watch=watch)
 
 
 def drain(commands: OperatorCommands, options: StepOptions, *, resume: bool = False) -> int:
@@ -95,7 +95,7 @@ def status_lines(status: Status) -> Iterator[TextLine]:
         yield from _slot_lines(status)
 
 
-def _ask(client: OperatorClient) -> Status:
+def _read_status(client: OperatorClient) -> Status:
     # Outside of `try`: the process answers from its memory, so without this answer there is nothing to show.
     status = Status(client.ask("GetStatus", admin_pb2.GetStatusRequest()))
     try:
@@ -117,14 +117,14 @@ def _print(commands: OperatorCommands, status: Status) -> OperatorExit:
 
 
 def _as_object(status: Status) -> dict[str, Any]:
-    def whole(message: Any) -> Any:
+    def json_or_none(message: Any) -> Any:
         return None if message is None else message_to_json(message)
 
     return {
-        "process": whole(status.process),
-        "rollouts": whole(status.rollouts),
-        "replicas": whole(status.replicas),
-        "last_steps": {slot: whole(row) for slot, row in (status.steps or {}).items()},
+        "process": json_or_none(status.process),
+        "rollouts": json_or_none(status.rollouts),
+        "replicas": json_or_none(status.replicas),
+        "last_steps": {slot: json_or_none(row) for slot, row in (status.steps or {}).items()},
         "problem": None if status.problem is None else status.problem.as_object,
     }
 
@@ -136,8 +136,8 @@ def _last_steps(rows: Iterable[Any]) -> dict[str, Any]:
     """
     steps: dict[str, Any] = {}
     for row in rows:
-        known = steps.get(row.slot)
-        same_request = known is not None and row.request_id and row.request_id == known.request_id
+        last = steps.get(row.slot)
+        same_request = last is not None and row.request_id and row.request_id == last.request_id
         # Rows are oldest first, so a later request replaces an earlier one; a further row of the same request does not.
         if _changes_who_is_served(row) and not same_request:
             steps[row.slot] = row
@@ -183,12 +183,12 @@ def _step_lines(slots: Iterable[pb.SlotStatus], steps: Mapping[str, Any] | None)
 
 def _row(slot: pb.SlotStatus) -> list[Part]:
     """Return the row of a slot: its active definition, the users that it serves, and what other users get."""
-    found: dict[str, Any] = {each.digest: each for each in slot.definitions}
-    active = found.get(slot.active_digest)
+    by_digest: dict[str, Any] = {each.digest: each for each in slot.definitions}
+    active = by_digest.get(slot.active_digest)
     pinned = Part(str(sum(each.pinned_turns for each in slot.definitions)))
     if active is None:
         return [Part(clean(slot.slot)), Part("none", "red"), Part("not served", "red"), Part("not served"), pinned]
-    target = found.get(active.target_digest)
+    target = by_digest.get(active.target_digest)
     if active.ramp_basis_points == WHOLE:
         outside = "-"  # there are no other users
     elif target is None:

@@ -53,7 +53,7 @@ class StepTarget:
 
 
 def find_target(client: OperatorClient, options: StepOptions) -> StepTarget:
-    """Return the definition that the sidecar would choose: of several with one id the active one, else the newest.
+    """Return the definition that the sidecar would choose: of several with this id the active one, else the newest.
 
     Raises:
         CannotOperate: no definition has this id, or the digest fits none or several.
@@ -102,7 +102,7 @@ def refuse_short(digest: str) -> None:
 
 
 def to_promote(target: StepTarget) -> StepTarget:
-    """Return the definition that `promote` means: of several with one id, the configured one that is not promoted yet.
+    """Return the definition that `promote` means: of several with this id, the configured one that is not promoted yet.
 
     After a major change in place, two definitions have the id: the recorded one, which serves, and the new one. The
     choice is safe: the recorded one cannot be promoted again, and the new one serves no user after a promotion (0 %).

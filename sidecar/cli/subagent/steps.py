@@ -70,13 +70,13 @@ def take(
         target = find_target(client, options)
         # A digest names exactly one definition, so there is nothing to choose.
         target = target if options.digest else choose(target)
-        named = bool(options.digest) or target.chosen
+        needs_digest = bool(options.digest) or target.chosen
         # The whole digest: between read and step, another definition may get the same id.
-        chosen = replace(options, digest=target.definition.digest) if named else options
+        step_options = replace(options, digest=target.definition.digest) if needs_digest else options
         # The revision on which the plan below is based: if another operator changes the slot before the request
         # arrives, the sidecar refuses it.
         revision = target.slot.revision if options.revision is None else options.revision
-        return Stepping(client, commands, chosen, target, revision).run(verbs_of(target))
+        return Stepping(client, commands, step_options, target, revision).run(verbs_of(target))
 
     return run_command(commands, work)
 
@@ -135,7 +135,7 @@ class Stepping:
                     return self._end(OperatorExit.PARTIAL)
         except CannotOperate as problem:
             # With the steps that were taken before the refusal, because they are not undone.
-            return self._commands.refused(problem, **self._reported)
+            return self._commands.refused(problem, **self._report)
         if self._options.dry_run and len(verbs) > 1:
             self._say("  a dry run of the next step is possible once this one is taken", "dim")
         return self._wait_until_effective()
@@ -154,7 +154,7 @@ class Stepping:
         until, tries = self._commands.passed() + self._options.patience.total_seconds(), 1
         while _waits_for_edits(result):
             self._tell_edits(result, first=tries == 1)
-            if not self._options.wait or not self._switched(verb, until):
+            if not self._options.wait or not self._wait_for_flags(verb, until):
                 self._results.append(result)
                 self._say(
                     "  NOT taken; next: make the edit, then run the command again without --request-id, or use --wait",
@@ -189,17 +189,16 @@ class Stepping:
             # Refused for certain: there is nothing to repeat.
             if not problem.uncertain:
                 raise
+            # Without the suffix: the operator gives the id of the command, to which each step appends its own suffix.
             repeat = (
                 f"the same command with --request-id {request_id.removesuffix(verb.suffix)}{repeated_options} takes "
                 "the step at most once and prints its result"
             )
-            # The suffix is removed because the operator gives the id of the command, to which each step appends its own
-            # suffix.
             message = f"{problem.message}; it is unknown whether the step was taken"
             advice = "; ".join(filter(None, (repeat, problem.advice)))
             raise CannotOperate(message, problem.code, problem.reason, advice=advice, uncertain=True) from None
 
-    def _switched(self, verb: Verb, until: float) -> bool:
+    def _wait_for_flags(self, verb: Verb, until: float) -> bool:
         """Wait until the sidecar sees the flag values that the step needs. Returns False at the time limit."""
         while self._commands.passed() < until:
             self._commands.pause(BETWEEN)
@@ -227,11 +226,11 @@ class Stepping:
 
     def _end(self, code: OperatorExit, **more: Any) -> OperatorExit:
         if self._commands.as_json:
-            self._commands.write_json(self._reported | {"exit_code": int(code)} | more)
+            self._commands.write_json(self._report | {"exit_code": int(code)} | more)
         return code
 
     @property
-    def _reported(self) -> dict[str, Any]:
+    def _report(self) -> dict[str, Any]:
         return {"request_id": self._request_id, "steps": [message_to_json(each) for each in self._results]}
 
     def _tell_edits(self, result: Any, *, first: bool) -> None:

@@ -103,15 +103,15 @@ def acknowledgement(target: StepTarget, breach_id: str = "") -> list[Verb]:
 def configuration(target: StepTarget, mode: str, curve: tuple[int, ...] | None) -> list[Verb]:
     """Return the step that declares mode and ramp curve of a slot; an empty mode or a curve of None is kept."""
     slot = target.slot
-    wanted = pb.RolloutMode.Value(f"ROLLOUT_MODE_{MODES[mode].name}") if mode else slot.mode
+    new_mode = pb.RolloutMode.Value(f"ROLLOUT_MODE_{MODES[mode].name}") if mode else slot.mode
     # The request declares mode and curve together, so a value that is to be kept is sent again.
-    steps = list(slot.curve_basis_points) if curve is None else list(curve)
-    admits = slot.mode == pb.ROLLOUT_MODE_EXPERIMENT and wanted == pb.ROLLOUT_MODE_FULL
+    new_curve = list(slot.curve_basis_points) if curve is None else list(curve)
+    admits = slot.mode == pb.ROLLOUT_MODE_EXPERIMENT and new_mode == pb.ROLLOUT_MODE_FULL
     effect = (
         f"the control arm is admitted; needs the gate of the current ramp, {POLICIES}" if admits else "no ramp moves"
     )
-    plan = f"mode {mode_word(wanted)}, ramp curve {curve_word(steps)}; {effect}"
-    return [Verb("ConfigureRollout", plan, {"mode": wanted, "curve_basis_points": steps})]
+    plan = f"mode {mode_word(new_mode)}, ramp curve {curve_word(new_curve)}; {effect}"
+    return [Verb("ConfigureRollout", plan, {"mode": new_mode, "curve_basis_points": new_curve})]
 
 
 def ramping_down(breach_id: str) -> list[Verb]:
@@ -185,7 +185,8 @@ def _recorded_successor(target: StepTarget) -> str:
     """Return what happens to the slot if the rollback names no successor, in words."""
     if not target.definition.active:
         return "it is not active, so the slot does not change"
-    its = [each for each in target.slot.definitions if each.digest == target.definition.target_digest]
-    if its and its[0].state != pb.LIFECYCLE_STATE_PROMOTE:
-        return f"its recorded target {clean(its[0].definition_id)} is {EFFECTS[its[0].state]}: choose another with --to"
-    return f"{clean(its[0].definition_id)} serves again" if its else "the slot becomes empty"
+    targets = [each for each in target.slot.definitions if each.digest == target.definition.target_digest]
+    if targets and targets[0].state != pb.LIFECYCLE_STATE_PROMOTE:
+        name, effect = clean(targets[0].definition_id), EFFECTS[targets[0].state]
+        return f"its recorded target {name} is {effect}: choose another with --to"
+    return f"{clean(targets[0].definition_id)} serves again" if targets else "the slot becomes empty"

@@ -114,11 +114,11 @@ def run_command(
 ) -> int:
     """Run `work` with a connection to the first target. Returns the exit code; after Ctrl-C, `interrupted`."""
 
-    def connected() -> OperatorExit:
+    def connect_and_work() -> OperatorExit:
         with OperatorClient(commands.where, commands.where.targets[0]) as client:
             return work(client)
 
-    return with_errors(commands, connected, interrupted)
+    return with_errors(commands, connect_and_work, interrupted)
 
 
 def print_answer(
@@ -146,7 +146,7 @@ def with_errors(
     except CannotOperate as problem:
         return commands.refused(problem)
     except KeyboardInterrupt:
-        # A command that runs until it is interrupted, e.g. with --watch.
+        # Ctrl-C is the regular end of a command that runs until then, e.g. with --watch.
         if interrupted is OperatorExit.DONE:
             return interrupted
         advice = "`sidecar subagent history` shows whether the step was taken"
@@ -161,7 +161,7 @@ def run_watching(
         # One JSON object a line, so that a program can read them as they come.
         commands = replace(commands, indent=None)
 
-    def again(client: OperatorClient) -> OperatorExit:
+    def work_repeatedly(client: OperatorClient) -> OperatorExit:
         while True:
             try:
                 code = work(commands, client)
@@ -175,7 +175,7 @@ def run_watching(
                 return code
             commands.pause(EVERY)
 
-    return run_command(commands, again, interrupted=OperatorExit.DONE if watch else OperatorExit.PARTIAL)
+    return run_command(commands, work_repeatedly, interrupted=OperatorExit.DONE if watch else OperatorExit.PARTIAL)
 
 
 def show_list(commands: OperatorCommands, *, watch: bool = False) -> int:
@@ -186,7 +186,7 @@ def show_list(commands: OperatorCommands, *, watch: bool = False) -> int:
         # A script must see that the output may be outdated.
         code = OperatorExit.PARTIAL if answer.replica_view else OperatorExit.DONE
         if not commands.as_json:
-            commands.screen.show([*_marked(answer), *list_lines(answer, commands.screen.room)])
+            commands.screen.show([*_outage_lines(answer), *list_lines(answer, commands.screen.room)])
             return code
         rows = [
             {"slot": slot.slot, "revision": slot.revision, "standing": standing(each)} | message_to_json(each)
@@ -223,13 +223,13 @@ def show_slot(commands: OperatorCommands, name: str) -> int:
         if commands.as_json:
             commands.write_json(message_to_json(status) | {"replica_view": answer.replica_view})
         else:
-            commands.screen.show([*_marked(answer), *slot_lines(status)])
+            commands.screen.show([*_outage_lines(answer), *slot_lines(status)])
         return OperatorExit.PARTIAL if answer.replica_view else OperatorExit.DONE
 
     return run_command(commands, work)
 
 
-def _marked(answer: pb.ListRolloutsResponse) -> list[TextLine]:
+def _outage_lines(answer: pb.ListRolloutsResponse) -> list[TextLine]:
     return [[Part(REPLICA_VIEW, "yellow")]] if answer.replica_view else []
 
 

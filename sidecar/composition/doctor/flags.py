@@ -37,40 +37,40 @@ async def examine_flags(
         if spec.factory is EMBEDDED_FLAGS.factory:
             found.append(ok(AREA, spec.name, "flags are kept in the record"))
             continue
-        named = _named(policy, catalogue, spec.name)
+        named = _flags_of_definitions(policy, catalogue, spec.name)
         try:
             backend = making.made(spec, partial(make_flag_backend, spec, settings.flags.get(spec.name, {})))
         except PluginProblem as problem:
             found.append(error(AREA, spec.name, problem.what, problem.remedy))
             continue
         try:
-            report = await calls.ask(spec.name, seconds, partial(_fetched, backend, named))
+            report = await calls.ask(spec.name, seconds, partial(_fetch, backend, named))
         except PluginFailed as problem:
             remedy = f"is the service running? See [flags.{spec.name}] in the settings"
             why = cause_of(problem.error) if problem.error else str(problem)
             found.append(error(AREA, spec.name, f"does not answer: {why}", remedy))
         else:
-            found += _known(spec.name, report, named)
+            found += _findings_about(spec.name, report, named)
         finally:
             # With a time limit of its own: a backend that hangs in `close` must not hide the findings.
             await closed(backend.close)
     return found
 
 
-def _named(policy: PolicyMap, catalogue: Catalogue | None, backend: str) -> frozenset[str]:
+def _flags_of_definitions(policy: PolicyMap, catalogue: Catalogue | None, backend: str) -> frozenset[str]:
     cards = catalogue.cards.values() if catalogue else ()
-    mine = (each.definition for each in cards if policy.of(each.definition.vertical).flags.name == backend)
-    return frozenset(flag for each in mine for flag in (each.enabled_via_flag, each.cohort_flag) if flag)
+    definitions = (each.definition for each in cards if policy.of(each.definition.vertical).flags.name == backend)
+    return frozenset(flag for each in definitions for flag in (each.enabled_via_flag, each.cohort_flag) if flag)
 
 
-async def _fetched(backend: FlagBackend, names: frozenset[str]) -> FlagReport:
+async def _fetch(backend: FlagBackend, names: frozenset[str]) -> FlagReport:
     # A backend that cannot list its flags must know their names before it is asked.
     if isinstance(backend, NamedFlagBackend):
         backend.set_names(names)
     return await backend.fetch()
 
 
-def _known(backend: str, report: FlagReport, named: frozenset[str]) -> Iterator[Finding]:
+def _findings_about(backend: str, report: FlagReport, named: frozenset[str]) -> Iterator[Finding]:
     # A warning and no error: a start accepts an unclear flag, and treats it as off.
     unclear = sorted(named & report.unclear)
     if unclear:

@@ -49,11 +49,11 @@ def _schema(settings: Settings) -> Iterator[Finding]:
     about = settings.record.database
     try:
         # Only previewed: doctor changes nothing.
-        lacking = migrate_record(settings, True)
+        pending = migrate_record(settings, True)
     except SettingsProblem as problem:
         yield error("record", about, "; ".join(problem.problems), "correct it; the sidecar would not start")
         return
-    text = f"{len(lacking)} schema steps are applied at the next start" if lacking else "the schema is up to date"
+    text = f"{len(pending)} schema steps are applied at the next start" if pending else "the schema is up to date"
     yield ok("record", about, text)
 
 

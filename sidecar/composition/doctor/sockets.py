@@ -64,8 +64,8 @@ def _group(name: str, configured: HostGroupSettings) -> Iterator[Finding]:
     # Only root, or a member of the group, may give a file to a group.
     may_give = os.geteuid() == 0 or group in {os.getegid(), *os.getgroups()}
     # With the set-group-id bit on the directory, a new socket gets the directory's group without any right.
-    passed_on = os.path.exists(hosts) and directory.stat().st_mode & stat.S_ISGID
-    if not may_give and not passed_on:
+    group_is_inherited = os.path.exists(hosts) and directory.stat().st_mode & stat.S_ISGID
+    if not may_give and not group_is_inherited:
         lacking = f"its socket cannot be given to the group {configured.group}, of which this user is not a member"
         yield error("sockets", about, lacking, f"add the user to it, or as root: {how_to_make(directory, group)}")
         return

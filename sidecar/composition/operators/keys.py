@@ -34,26 +34,27 @@ def read_operator_keys(configured: OperatorSettings) -> OperatorKeys:
         SettingsProblem: a key cannot be read, or occurs twice with different limits.
     """
     keys, limits = list[Ed25519PublicKey](), dict[str, KeyLimits]()
-    for setting, file, allowed in _named(configured):
+    for setting, file, allowed in _configured_keys(configured):
         try:
             found = read_public_keys_in(file)
         except KeyFileProblem as problem:
             raise SettingsProblem([f"{setting}: {problem}"]) from None
         for key in found:
             # One key with two sets of limits would have the rights of the set that happens to be found first.
-            known = limits.setdefault(key_id_of(key), allowed)
-            if (known.roles, known.subjects) != (allowed.roles, allowed.subjects):
-                raise SettingsProblem([f"{setting}: the key in {file} is {known.name}, too; name each key once"])
+            first = limits.setdefault(key_id_of(key), allowed)
+            if (first.roles, first.subjects) != (allowed.roles, allowed.subjects):
+                raise SettingsProblem([f"{setting}: the key in {file} is {first.name}, too; name each key once"])
         keys += found
     return OperatorKeys(Ed25519Judge(keys), limits)
 
 
 def operator_key_files(configured: OperatorSettings) -> tuple[Path, ...]:
     """Return the files that contain the keys."""
-    return tuple(file for _, file, _ in _named(configured))
+    return tuple(file for _, file, _ in _configured_keys(configured))
 
 
-def _named(configured: OperatorSettings) -> Iterator[tuple[str, Path, KeyLimits]]:
+def _configured_keys(configured: OperatorSettings) -> Iterator[tuple[str, Path, KeyLimits]]:
+    """Yield the setting, the file and the limits of each configured key."""
     for file in configured.keys:
         yield "operators.keys", file, KeyLimits(f"{file}", frozenset(Role), (ANY_SUBJECT,))
     for name, key in configured.key.items():

@@ -173,8 +173,8 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
         configured = self.settings.operators.issuer
         issuer = None if configured is None else open_issuer(configured, self.clock, self.anomaly)
         services = OperatorServices(self.rollout.operations, self._administer(), self.operations.history)
-        opens = issuer.tokens if issuer is not None else None
-        plan, loops = operator_plan(self.settings, services, self.metrics, self.clock, self.anomaly, opens)
+        issuer_tokens = issuer.tokens if issuer is not None else None
+        plan, loops = operator_plan(self.settings, services, self.metrics, self.clock, self.anomaly, issuer_tokens)
         # The issuer's keys change while the sidecar runs; without the loop, tokens under a new key would be refused.
         fetching = () if issuer is None else (("operator_issuer", issuer.run),)
         return () if plan is None else (plan,), (*loops, *fetching)
@@ -195,15 +195,15 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
                 raise RecordUnreadable(str(problem)) from None
             yield self.record.journal, self.record.rollouts, CheckpointSource([partial(lines_of, file)], judge)
 
-        kept: list[tuple[EraseUser, Ed25519Signer]] = []
+        created: list[tuple[EraseUser, Ed25519Signer]] = []  # at most one
 
         def eraser() -> EraseUser:
-            """Create the operation for each call, because few sidecars ever erase. Its key is read again each time."""
+            """Return the operation, created at the first call, because few sidecars erase. Each call reads the key."""
             signer = self._signer()
-            if not kept:
-                kept.append((self._eraser(signer), signer))
-            operation, its_signer = kept[0]
-            # The operation is created once and keeps its signer, so a rotated key is given to that signer.
+            if not created:
+                created.append((self._eraser(signer), signer))
+            operation, its_signer = created[0]
+            # The operation keeps its first signer, so a rotated key is given to that signer.
             its_signer.adopt(signer)
             return operation
 

@@ -201,13 +201,13 @@ def signature_rules(settings: Settings, redactor: Redactor) -> SignatureRules:
     """
     configured, policy = settings.signatures, settings.policy
     # A vertical without a connector of its own uses the default one.
-    own = ((Vertical(name), names.connector) for name, names in policy.verticals.items())
+    chosen = ((Vertical(name), names.connector) for name, names in policy.verticals.items())
     return SignatureRules(
         keys=signature_keys(configured, redactor),
         connectors=tuple(configured.connectors),
         verticals=tuple(configured.verticals),
         tools=tuple(configured.tools),
-        connector_of={vertical: connector for vertical, connector in own if connector is not None},
+        connector_of={vertical: connector for vertical, connector in chosen if connector is not None},
         default_connector=policy.default.connector,
     )
 

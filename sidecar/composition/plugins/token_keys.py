@@ -33,7 +33,7 @@ def followed_signing_keys(
 
 
 def followed_rules(settings: Settings, redactor: Redactor, anomaly: Anomaly) -> tuple[DispatchRules, Sequence[Loop]]:
-    """Return the rules of dispatching, and what follows the key files of data services in them.
+    """Return the rules of dispatching, and the loops that watch the key files of data services.
 
     Raises:
         SettingsProblem: lists every key file that cannot be used.

@@ -37,7 +37,7 @@ LISTEN_AGAIN: Final = 1.0
 """Seconds until the sidecar listens for changes again after the database has closed the connection."""
 PROJECTING: Final = "projector"
 """The name of the projector's loop."""
-APPEND_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+APPEND_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 SLOW: Final = 0.5
 """Seconds after which an append counts as slow. A call waits for at least two appends: its start and its outcome."""
 SHORTEST_DSN: Final = 13
@@ -50,7 +50,7 @@ class RolloutStoreHandle(RolloutStore, RolloutArchive, AuditChain, Protocol):
     """The rollouts, with the methods that retention and checkpoints need."""
 
 
-class OpenedRecord(Struct, frozen=True):
+class OpenDatabase(Struct, frozen=True):
     """A database that is open.
 
     Attributes:
@@ -116,7 +116,7 @@ class ObservedStore(JournalStore):
     """A store of facts that also notes whether the last append succeeded, and how long it took.
 
     Attributes:
-        trouble: the reason why the last append failed; empty if it succeeded.
+        trouble, since: why appends fail, and since when; empty and None if the last append succeeded.
         took: seconds of the last successful append.
     """
 
@@ -196,7 +196,7 @@ async def opened_record(configured: RecordSettings, dependencies: RecordDependen
         await opened.journal.close()
 
 
-async def _open(configured: RecordSettings, instance: InstanceId, dependencies: RecordDependencies) -> OpenedRecord:
+async def _open(configured: RecordSettings, instance: InstanceId, dependencies: RecordDependencies) -> OpenDatabase:
     try:
         if configured.database == "sqlite":
             return await _sqlite(configured.sqlite, instance, dependencies)
@@ -211,7 +211,7 @@ async def _open(configured: RecordSettings, instance: InstanceId, dependencies: 
 
 async def _sqlite(
     configured: SqliteRecordSettings, instance: InstanceId, dependencies: RecordDependencies
-) -> OpenedRecord:
+) -> OpenDatabase:
     from sidecar.adapters.record_sqlite import SqliteJournal, SqliteProjection  # noqa: PLC0415  only if it is chosen
     from sidecar.adapters.rollout_sqlite import SqliteRollouts  # noqa: PLC0415  the same holds
 
@@ -224,14 +224,14 @@ async def _sqlite(
     # No lease time: the lock on the file already guarantees that no other process owns a dispatch.
     lease = Lease(journal, None, clock=dependencies.clock, recorder=dependencies.recorder)
     projection = SqliteProjection(configured.path, report)
-    return OpenedRecord(
+    return OpenDatabase(
         journal, lease, rollouts, Projector(journal, projection, dependencies.recorder), (), (projection,)
     )
 
 
 async def _postgresql(
     configured: PostgresRecordSettings, instance: InstanceId, dependencies: RecordDependencies
-) -> OpenedRecord:
+) -> OpenDatabase:
     try:
         from sidecar.adapters.postgresql import ConnectionTimeouts  # noqa: PLC0415  its library is an extra
         from sidecar.adapters.record_postgresql import (  # noqa: PLC0415  the same holds
@@ -253,7 +253,7 @@ async def _postgresql(
     loops = [("lease", lease.run), ("rollout changes", _listening_again(rollouts.listen, dependencies))]
     projection = PostgresProjection(dsn, instance, journal.limits)
     projector = Projector(journal, projection, dependencies.recorder)
-    return OpenedRecord(journal, lease, rollouts, projector, loops, (projection, rollouts))
+    return OpenDatabase(journal, lease, rollouts, projector, loops, (projection, rollouts))
 
 
 def _listening_again(

@@ -111,10 +111,10 @@ async def _rebuild_postgresql(configured: PostgresRecordSettings, progress: Prog
             # Read from the database how far the facts of each sidecar are projected (its watermark). The count of this
             # process would lack the facts that running sidecars project meanwhile.
             marks = await projection.watermarks()
-            taken, left = sum(mark.number for mark in marks.reached.values()), await _left(journal, marks)
+            projected, left = sum(mark.number for mark in marks.reached.values()), await _left(journal, marks)
             if not left:
-                return taken
-            progress(taken, left)
+                return projected
+            progress(projected, left)
             # What is left belongs to running sidecars; only they project it.
             await asyncio.sleep(LOOK_AGAIN)
     finally:
@@ -133,12 +133,12 @@ def _at_intervals(progress: Progress) -> Progress:
     # From the start: a rebuild that takes less than a second reports nothing.
     last_report = time.monotonic()
 
-    def report(taken: int, left: int) -> None:
+    def report(projected: int, left: int) -> None:
         nonlocal last_report
         # The projector reports each batch, i.e. many times a second; a terminal needs one line a second.
         if time.monotonic() - last_report >= SAY_EVERY:
             last_report = time.monotonic()
-            progress(taken, left)
+            progress(projected, left)
 
     return report
 

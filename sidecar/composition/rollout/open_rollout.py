@@ -146,9 +146,9 @@ async def _joined(
     operations = assemble_rollout(ports)
     # Registered before the first look: a kill flag that falls in between would be missed.
     around.ports.flags.add_observer(operations.stops.edges.observe)
-    kept_here = [name for name, each in around.ports.flags.backends.items() if isinstance(each, EmbeddedFlags)]
+    embedded = [name for name, each in around.ports.flags.backends.items() if isinstance(each, EmbeddedFlags)]
     # A view may gate a definition by a flag that was switched in the same step; the flag must be read first.
-    operations.views.before_showing(lambda _: around.ports.flags.refresh(kept_here))
+    operations.views.before_showing(lambda _: around.ports.flags.refresh(embedded))
     # Exports read the recorded events, not the steps themselves, so that a sink that was down receives them later.
     export = AuditExport(ports.store, sinks, around.record.store.instance, around.ports.clock, recorder)
     cohorts = CohortCount(around.ports.clock, recorder, around.settings.rollout.max_cohorts)
@@ -160,7 +160,7 @@ async def _joined(
     await operations.views.look()
     # After the second look: only now do the rollouts name all flags, also those of definitions that left the
     # configuration.
-    await _asked_by_name(around, operations)
+    await _pass_flag_names(around, operations)
     _show(around.metrics, operations, export, cohorts)
     # The name of a loop is the class of its method, as in `running.py`.
     named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in operations.loops]
@@ -168,7 +168,7 @@ async def _joined(
     return OpenRollout(operations, kept, [*named, *export.loops], cohorts.bound_in, export.problems)
 
 
-async def _asked_by_name(around: RolloutDependencies, operations: RolloutOperations) -> None:
+async def _pass_flag_names(around: RolloutDependencies, operations: RolloutOperations) -> None:
     """Pass the names of the flags to backends that cannot list flags, before the first bind."""
     routes, definitions, views = around.policy.flag_routes, around.ports.definitions, operations.views
     await around.ports.flags.set_flag_names(

@@ -18,7 +18,7 @@ INCIDENT_SHOWN: Final = 3600.0
 
 def watch_turns_and_data(metrics: Metrics, readiness: Readiness, turns: Turns) -> None:
     """Add the problems of turns and data to the readiness page."""
-    readiness.watch(partial(_abandoned, turns))
+    readiness.watch(partial(_too_many_idle, turns))
     readiness.watch(IncidentWatch(metrics, time.monotonic).attention)
 
 
@@ -39,13 +39,13 @@ class IncidentWatch:
         # Without incidents there is nothing to say; after an hour, the log is the place to look.
         if not count or self._monotonic() - self._since > INCIDENT_SHOWN:
             return ()
-        said = f"{count:.0f} responses of data services were withheld, because they may belong to another user"
-        return (f"{said}: find `security.incident` in the log",)
+        text = f"{count:.0f} responses of data services were withheld, because they may belong to another user"
+        return (f"{text}: find `security.incident` in the log",)
 
 
-def _abandoned(turns: Turns) -> Sequence[str]:
+def _too_many_idle(turns: Turns) -> Sequence[str]:
     # Before the limit is reached: at it, the oldest turns are ended, and their users notice.
     if turns.idle < MANY_IDLE * turns.most_idle:
         return ()
-    said = f"{turns.idle} turns are open in which nothing runs; at {turns.most_idle} the oldest are ended"
-    return (f"{said}: does a consumer-agent not end its turns?",)
+    text = f"{turns.idle} turns are open in which nothing runs; at {turns.most_idle} the oldest are ended"
+    return (f"{text}: does a consumer-agent not end its turns?",)

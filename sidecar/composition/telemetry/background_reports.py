@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PROBLEMS_SHOWN: Final = 20
 """The most problems in one log line or on `/readyz`. A broken directory can have thousands."""
-BESIDE: Final = frozenset(
+NOT_NEEDED_FOR_TURNS: Final = frozenset(
     {
         "checkpointing",
         "retention",
@@ -42,7 +42,7 @@ BESIDE: Final = frozenset(
 """Loops that no turn depends on: signatures, cleanup and exports. A turn is served correctly while they are down."""
 AUDIT_EXPORT: Final = "auditexport "
 """The name of an export loop begins with this; the name of its sink follows."""
-LAG_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+LAG_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 RPC_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Seconds. The range is wide because a bind takes milliseconds, and a dispatch as long as its slowest sub-agent."""
 NO_PLUGIN: Final = "none"
@@ -62,7 +62,7 @@ class DefinitionsReports:
         # A series that first appears with the value 1 has no increase in Prometheus, so each starts at 0.
         for result in (IN_FORCE, REFUSED):
             self._loads.add(result, by=0)
-        metrics.gauge(names.DEFINITIONS_INVALID, "1: the newest state has errors.", lambda: float(not self._good()))
+        metrics.gauge(names.DEFINITIONS_INVALID, "1: the newest state has errors.", lambda: float(not self._valid()))
         metrics.gauges(names.DEFINITIONS_PROBLEMS, "Problems of the newest state.", self._counts, "severity")
         metrics.gauges(names.DEFINITIONS_REVISION, "The revision in force.", self._revision, "revision")
         # Until the first valid definitions: without them, a bind could only offer an empty surface.
@@ -77,21 +77,21 @@ class DefinitionsReports:
         if change.in_force:
             self._loads.add(IN_FORCE)
             text = "new definitions are in use"
-            self._log.info(event_names.DEFINITIONS_CHANGED, text, revision=change.revision, warnings=_some(problems))
+            self._log.info(event_names.DEFINITIONS_CHANGED, text, revision=change.revision, warnings=_first(problems))
             self._readiness.clear("definitions")
         else:
             self._loads.add(REFUSED)
             # No `block` here: turns are still served, with the definitions from before.
             stays = "the last valid ones stay in use" if change.revision else "no definitions are in use"
             text = f"the newest definitions have errors; {stays}"
-            self._log.error(event_names.DEFINITIONS_REFUSED, text, revision=change.revision, problems=_some(problems))
+            self._log.error(event_names.DEFINITIONS_REFUSED, text, revision=change.revision, problems=_first(problems))
 
     def _attention(self) -> Sequence[str]:
-        if self._last is None or self._good():
+        if self._last is None or self._valid():
             return ()
         return ("the newest definitions have errors; /readyz and the log list them",)
 
-    def _good(self) -> bool:
+    def _valid(self) -> bool:
         return self._last is not None and self._last.in_force
 
     def _counts(self) -> dict[Labels, float]:
@@ -106,8 +106,8 @@ class DefinitionsReports:
         problems = self._last.loaded.problems if self._last else ()
         return {
             "revision": self._last.revision if self._last else None,
-            "newest_state_in_force": self._good(),
-            "problems": _some([problem.render() for problem in problems]),
+            "newest_state_in_force": self._valid(),
+            "problems": _first([problem.render() for problem in problems]),
         }
 
 
@@ -140,10 +140,10 @@ class LoopReports:
 
     def loop_down(self, name: str, error: BaseException) -> None:
         """Report that a loop has ended."""
-        self._deaths.add(name)  # counted for `BESIDE`, too: alerts decide themselves
+        self._deaths.add(name)  # counted for `NOT_NEEDED_FOR_TURNS`, too: alerts decide themselves
         self._log.error(event_names.LOOP_DIED, "a background loop has ended and is restarted", error, loop=name)
-        # No turn depends on the loops in `BESIDE` and on audit exports, so the sidecar stays ready without them.
-        if name not in BESIDE and not name.startswith(AUDIT_EXPORT):
+        # Audit exports are not needed for turns, either; there is one loop for each sink.
+        if name not in NOT_NEEDED_FOR_TURNS and not name.startswith(AUDIT_EXPORT):
             self._readiness.block(f"loop {name}", f"the background loop {name} is down; see the log")
 
     def loop_up(self, name: str) -> None:
@@ -195,7 +195,7 @@ class LimitReports:
         text = "Calls refused because a limit is reached."
         self._refused = metrics.counter(call_names.ADMISSION_REFUSED, text, "limit")
         for limit in call_names.LIMITS:
-            self._refused.add(limit, by=0)  # the same holds for limits
+            self._refused.add(limit, by=0)  # so that the first refusal is a rise from 0
 
     def refused(self, limit: str) -> None:
         """Count a refused call."""
@@ -290,7 +290,7 @@ def _stale(flags: FlagSnapshotKeeper) -> dict[Labels, float]:
     return {(name,): float(name in stale) for name in snapshot.routes.backends}
 
 
-def _some(problems: list[str]) -> list[str]:
+def _first(problems: list[str]) -> list[str]:
     # The number of the rest is told, so that a list that was cut does not look complete.
     rest = len(problems) - PROBLEMS_SHOWN
     return [*problems[:PROBLEMS_SHOWN], *([f"and {rest} more"] if rest > 0 else [])]

@@ -15,6 +15,7 @@ from sidecar.operations.record.ports import RecordReads, Store
 Found = TypeVar("Found")
 
 LISTED_AGAIN: Final = timedelta(seconds=1)
+"""The time after which a list that lagged behind the journal should be read again."""
 
 
 async def append_within(

@@ -55,7 +55,7 @@ def match_on_record(slots: Mapping[Slot, SlotRollout], asked: StepRequest, held:
     """
     if held is not None and isinstance(asked, Kill):
         asked = msgspec.structs.replace(asked, definition_id=held.definition_id)
-        found = _killed(slots, asked, held)
+        found = _match_killed(slots, asked, held)
         # The held digest was used for the search. The error below must name the id, which the operator knows.
         asked = msgspec.structs.replace(asked, digest="")
     else:
@@ -68,7 +68,7 @@ def match_on_record(slots: Mapping[Slot, SlotRollout], asked: StepRequest, held:
     return found
 
 
-def _killed(slots: Mapping[Slot, SlotRollout], asked: Kill, held: LocalStop) -> DefinitionMatch | None:
+def _match_killed(slots: Mapping[Slot, SlotRollout], asked: Kill, held: LocalStop) -> DefinitionMatch | None:
     """Return the definition that a kill means: by the held or the named digest, or as a later revision of either."""
     by_digest = [held.digest, *filter(None, [asked.digest])]
     exact = (msgspec.structs.replace(asked, slot=held.slot, digest=each) for each in by_digest)

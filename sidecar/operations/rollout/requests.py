@@ -143,7 +143,7 @@ class OverrideGate(StepRequest, frozen=True, kw_only=True):
 
     @property
     def sought(self) -> str:
-        """Gate and ramp, without the expiry, which the taken request decides."""
+        """Gate and ramp, without the expiry: two operators who approve the same override may choose different ones."""
         return f"{Step.OVERRIDE_GATE} {self.gate} {self.to}"
 
 
@@ -197,7 +197,7 @@ class SwitchFlag(StepRequest, frozen=True, kw_only=True):
 
 
 class SwitchFlagOn(SwitchFlag, frozen=True, kw_only=True):
-    """Switch a flag on again, within what the ramp has reached."""
+    """Switch a flag on again that a raise of the ramp had switched on."""
 
 
 class SwitchFlagOff(SwitchFlag, frozen=True, kw_only=True):
@@ -231,7 +231,7 @@ class TakeDecommissionStep(DecommissionRequest, frozen=True, kw_only=True):
 
     @property
     def sought(self) -> str:
-        """The step, without the statement, which the taken request decides."""
+        """The step, without the statement: two operators who approve the same step may word it differently."""
         return " ".join(filter(None, (Step.DECOMMISSION, self.step, self.code)))
 
 
@@ -255,17 +255,20 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a step.
 
     Attributes:
+        ramp: in basis points.
+        active: the definition is the active one of its slot.
         revision: the present revision of the slot's rollout.
         changed: False if the rollout already had the requested state.
         repeated: this is the answer to an earlier request with the same id.
         gates: the answers of the gates that were called.
-        edits: changes that an operator must make in a read-only flag backend; the step waits for them.
+        edits: changes that an operator must make in a read-only flag backend. A step other than a stop is not taken
+            before they are made; the operator then repeats the request.
         version: of all rollouts; a replica shows this version once its binds use it.
         reached: what a kill or ramp-down has reached so far: `replica`, `flag`, `record`. The rest follows
             automatically, or `edits` and `warnings` say what to do.
         warnings: conditions that are not met, or not yet, one sentence each.
         decommission: its present state, if the request was about it; None also if it was undone.
-        flag: the flag to switch manually; None: another kind of step.
+        flag: the flag that the request switches; None: the request is no `SwitchFlag`.
     """
 
     slot: Slot

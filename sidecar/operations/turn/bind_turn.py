@@ -153,11 +153,11 @@ def _bound(turn: Turn, *, attached: bool) -> Bound:
 
 def _is_bound_as(claims: SurfaceClaims, request: BindTurnRequest) -> bool:
     """Return whether `request` has the contents of a token. Used for a turn that another sidecar bound."""
-    asked = (request.episode_id, request.principal, request.source, request.locale, request.location)
+    requested = (request.episode_id, request.principal, request.source, request.locale, request.location)
     bound = (claims.episode_id, claims.principal, claims.source, claims.locale, claims.location)
     same_arm = request.experiment_arm == claims.arm and request.verified == claims.verified
     same_orchestrator = request.orchestrator_id in {"", claims.orchestrator_id}
-    return asked == bound and same_arm and same_orchestrator
+    return requested == bound and same_arm and same_orchestrator
 
 
 def _claims(

@@ -50,8 +50,8 @@ class CohortSurfaces:
         view: RolloutView,
     ) -> Surface:
         """Return the surface for `subject`."""
-        seen = self._made_from
-        if seen is None or seen[0] is not catalogue or seen[1] is not flags or seen[2] is not view:
+        sources = self._made_from
+        if sources is None or sources[0] is not catalogue or sources[1] is not flags or sources[2] is not view:
             self._forget(catalogue, flags, view)
         digest = orchestrator.digest
         # A bind usually needs only the next two look-ups: on which side of each ramp the user is, and the surface for
@@ -69,6 +69,7 @@ class CohortSurfaces:
     def _evaluated(
         self, catalogue: Catalogue, orchestrator: Card, flags: FlagSnapshot, subject: BindSubject, view: RolloutView
     ) -> Surface:
+        """Return the surface of a combination of memberships that is not cached; it may lead to a cached surface."""
         # All entries are dropped together. They are cheap to compute again, and an order of use would cost something in
         # each bind.
         if len(self._surfaces) >= KEPT or len(self._by_membership) >= MAX_MEMBERSHIPS:

@@ -53,13 +53,13 @@ class ContinueWork:
             answering = planned.call.answering
             if answering is None:
                 continue
-            found = await self._redeemed(dispatch, planned, answering)
-            if isinstance(found, Continuation):
-                dispatch.calls.continues(planned.call.call_id, found)
+            result = await self._redeem_one(dispatch, planned, answering)
+            if isinstance(result, Continuation):
+                dispatch.calls.continues(planned.call.call_id, result)
             else:
                 # The other calls of the dispatch run: a used or expired receipt must not cost the user the answers of
                 # other sub-agents.
-                outcome = outcomes_without_run(planned, Outcome.REFUSED, found.reason, found.hint)
+                outcome = outcomes_without_run(planned, Outcome.REFUSED, result.reason, result.hint)
                 dispatch.calls.refuse(outcome)
                 # The call entered its slot queue when the dispatch was accepted. If it stayed there, later calls of the
                 # slot would wait for it until the turn ends.
@@ -86,9 +86,10 @@ class ContinueWork:
             else:
                 dispatch.calls.continues(call_id, continuation_of(child, answering))
 
-    async def _redeemed(
+    async def _redeem_one(
         self, dispatch: LiveDispatch, planned: PlannedCall, answering: Answering
     ) -> Continuation | ReceiptRefused:
+        """Redeem the receipt of one call; return the work that the call continues, or why it may not."""
         claims = opened(answering.receipt, self._keys)
         if claims is None:
             return ReceiptRefused(CallFailure.RECEIPT_UNKNOWN)
@@ -100,9 +101,9 @@ class ContinueWork:
         # An expired receipt may still be this call's own: a repeated dispatch, which redeemed the receipt in time,
         # continues. The record decides.
         child = await self._child(claims)
-        unless_own = refusal or self._refusal_on_record(child, claims)
-        if child is None or (unless_own is not None and child.answered_by != by):
-            return unless_own or ReceiptRefused(CallFailure.RECEIPT_UNKNOWN)
+        refusal_of_others = refusal or self._refusal_on_record(child, claims)
+        if child is None or (refusal_of_others is not None and child.answered_by != by):
+            return refusal_of_others or ReceiptRefused(CallFailure.RECEIPT_UNKNOWN)
         if child.answered_by is None:
             # The fact belongs to the turn that asked, which may have ended. The dispatch of this turn is not recorded
             # yet: if this process dies in between, the same request finds its own fact and continues.

@@ -36,7 +36,7 @@ class ResumeDispatch:
 
     async def __call__(self, request: ResumeRequest) -> DispatchHandle:
         """Return the dispatch to listen to. Raises `UnknownDispatch`, `SurfaceTokenInvalid`, `StoreUnavailable`."""
-        return await attached(await _known(self._recovery, request.surface_token, request.dispatch_id), self._recovery)
+        return await attached(await _find(self._recovery, request.surface_token, request.dispatch_id), self._recovery)
 
 
 class CancelCall:
@@ -56,24 +56,24 @@ class CancelCall:
         Raises:
             UnknownDispatch, UnknownCall, RunsElsewhere, SurfaceTokenInvalid, StoreUnavailable.
         """
-        dispatch = await _known(self._recovery, request.surface_token, request.dispatch_id)
+        dispatch = await _find(self._recovery, request.surface_token, request.dispatch_id)
         if request.call_id not in dispatch.calls.places:
             raise UnknownCall("the dispatch has no call with that call_id", metadata={"call_id": request.call_id})
         if dispatch.turn.runs_elsewhere(dispatch.dispatch_id):
             # The owner in memory may be outdated: the dispatch may have ended, or may have been taken over by this
             # process. Only the record can tell whether the cancel must be sent elsewhere.
             await self._recovery.restore(dispatch.turn)
-            dispatch = await _known(self._recovery, request.surface_token, request.dispatch_id)
+            dispatch = await _find(self._recovery, request.surface_token, request.dispatch_id)
         _refuse_elsewhere(dispatch)
         # The call is stopped before the cancellation is recorded: a slow store must not let a cancelled sub-agent
         # continue.
         stopped = dispatch.calls.stop(request.call_id, CallFailure.CALL_CANCELLED)
-        if waits := dispatch.calls.waits_for_cancel(request.call_id):
+        if unrecorded := dispatch.calls.waits_for_cancel(request.call_id):
             # Shielded: if the client disconnects, the record must still learn of the cancellation. Otherwise a sidecar
             # that takes the dispatch over would run the call again.
             work = self._record_and_continue(dispatch, request.call_id)
             await shield_until_done(self._deps.spawner, work, f"cancel {request.call_id} of {dispatch.dispatch_id}")
-        return stopped or waits  # `waits`: an earlier cancel stopped the call but could not be recorded
+        return stopped or unrecorded  # `unrecorded` alone: an earlier cancel stopped the call but could not be recorded
 
     async def _record_and_continue(self, dispatch: LiveDispatch, call_id: CallId) -> None:
         """Record the cancellation.
@@ -143,7 +143,7 @@ def _refuse_elsewhere(dispatch: LiveDispatch) -> None:
         raise RunsElsewhere("another sidecar runs the dispatch; cancel the call there, or end the turn here")
 
 
-async def _known(recovery: DispatchRecovery, token: str, dispatch_id: DispatchId) -> LiveDispatch:
+async def _find(recovery: DispatchRecovery, token: str, dispatch_id: DispatchId) -> LiveDispatch:
     """Return a dispatch from memory, or else from the record. Raises `UnknownDispatch`."""
     turn = await recovery.find(token)
     await reload_lost(turn, dispatch_id, recovery)

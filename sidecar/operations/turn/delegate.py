@@ -115,7 +115,7 @@ class Delegate:
         if self._spending.limits and self._spending.refusal(turn, planned):
             raise _refused(DelegationRefusal.COST_BUDGET)
         ends_at = self._ends_at(parent, above, time_left)
-        delegating = DelegationContext(parent.child_id, parent.contract, self._left(parent, ends_at))
+        delegating = DelegationContext(parent.child_id, parent.contract, self._remaining_budget(parent, ends_at))
         contract = narrowed_permissions(delegating, planned.tool, planned.step_idx, planned.request)
         if isinstance(contract, DelegationRefusal):
             raise _refused(contract)
@@ -154,7 +154,7 @@ class Delegate:
             bounds.append(self._deps.clock.monotonic() + time_left.total_seconds())
         return min(bounds)
 
-    def _left(self, parent: Child, ends_at: float) -> RemainingBudget:
+    def _remaining_budget(self, parent: Child, ends_at: float) -> RemainingBudget:
         """Return what the delegated child may use: the rest of its parent's time and budgets."""
         now, wall_clock_at = self._deps.clock.monotonic(), parent.wall_clock_at
         return RemainingBudget(
@@ -162,7 +162,7 @@ class Delegate:
             wall_clock_ms=None if wall_clock_at is None else int((wall_clock_at - now) * 1000),
             tool_calls=parent.ledger.tool_calls_left,
             tokens=parent.ledger.tokens_left,
-            delegations=parent.ledger.made,
+            delegations=parent.ledger.made,  # the number so far, not the rest
         )
 
     async def _execute(self, parent: Child, new: NewChild, call: DelegatedCall) -> CallOutcome:
@@ -210,7 +210,7 @@ class Delegate:
         return outcome
 
     async def _open(self, parent: Child, new: NewChild, call: DelegatedCall) -> None:
-        """Record both sides in one append, before anything starts. Source: SX-3, SX-16.
+        """Record the parent's request and the new child in one append, before anything starts. Source: SX-3, SX-16.
 
         The parent's request is an event that has happened even if the child cannot be opened. It is therefore a
         separate fact, which is repeated until it is confirmed; the opening is not.

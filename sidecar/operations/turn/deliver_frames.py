@@ -32,7 +32,8 @@ async def deliver_frames(handle: DispatchHandle, after: int, stream: FrameStream
     try:
         # A client may send a larger number than this process has reached, e.g. one of an earlier process. Without
         # `min`, the listener would skip the events up to that number.
-        seen, first = min(after, dispatch.sequence) if after else 0, True
+        seen = min(after, dispatch.sequence) if after else 0
+        first = True
         hold: Deadline | None = None
         while True:
             # Before any state is read: an event that happens after this line sets `woken` again and is not missed.

@@ -228,7 +228,7 @@ class DispatchCalls:
             request, turn, plan, intents, clock=clock, recorder=recorder, rules=self._rules, trace=traced
         )
         turn.accept(dispatch)  # reserves the steps of its calls, so that no other dispatch uses them
-        turn.queues.enter(_waiting(dispatch))  # all slots at once: queue order is emission order
+        turn.queues.enter(_queued_calls(dispatch))  # all slots at once: queue order is emission order
         self.places.enter(dispatch)
         self._turns.begins_work(turn)
         return dispatch
@@ -250,10 +250,10 @@ class DispatchCalls:
     async def _open_and_execute(self, dispatch: LiveDispatch) -> None:
         """Record the children that start immediately, then start all calls. A refusal undoes the acceptance."""
         try:
-            children = await self._put_on_record(dispatch)  # before any call starts: a crash must not hide one
+            children = await self._put_on_record(dispatch)  # before any call starts: a crash must not hide a call
         except BaseException as error:  # also a cancellation: clients that wait for the opening must be answered
             dispatch.withdraw(error if isinstance(error, SubagentsError) else InternalError("try again"))
-            self._is_over(dispatch)
+            self._release(dispatch)
             if isinstance(error, SubagentsError):
                 return
             raise
@@ -261,7 +261,7 @@ class DispatchCalls:
             dispatch.open(partial(self._execute.begin, dispatch, children))
             await self._execute(dispatch)
         finally:
-            self._is_over(dispatch)
+            self._release(dispatch)
 
     async def _put_on_record(self, dispatch: LiveDispatch) -> Mapping[CallId, Child]:
         turn, deps = dispatch.turn, self._deps
@@ -289,12 +289,12 @@ class DispatchCalls:
         self._facts.dispatched(turn.claims.episode_id, distinct(called))
         return children
 
-    def _is_over(self, dispatch: LiveDispatch) -> None:
+    def _release(self, dispatch: LiveDispatch) -> None:
         self.places.leave(dispatch)
         self._turns.ends_work(dispatch.turn)
 
 
-def _waiting(dispatch: LiveDispatch) -> list[QueuedCall]:
+def _queued_calls(dispatch: LiveDispatch) -> list[QueuedCall]:
     keys, parallel = dispatch.queue_keys, dispatch.request.join.max_parallel or dispatch.turn.surface.fan_out_cap
     run = dispatch.plan.run
     return [QueuedCall(keys[each.call.call_id], dispatch.dispatch_id, parallel, each.tool.ownership) for each in run]

@@ -55,7 +55,7 @@ def plan_end(turn: Turn, deps: TurnDependencies) -> EndPlan:
     children = sorted(turn.children.values(), key=IN_EMISSION_ORDER)
     for child in children:
         if child.log.state is not ExecutionState.CLOSED:
-            _settle(child, verdicts, now, turn.ending.cause)
+            _close_child(child, verdicts, now, turn.ending.cause)
     routing = _routing(turn, settling, now)
     closed = TurnClosed(tuple([summary_of(child) for child in children]), routing)
     return EndPlan(closed, (*drafts, _turn_ended(turn, children, routing, deps.store)), settling)
@@ -81,7 +81,7 @@ def _settle_unfinished(turn: Turn, settling: Settling, now: datetime, store: Sto
     for dispatch_id, dispatch in turn.dispatches.items():
         if dispatch.ownership.owner:
             drafts.extend(taking(dispatch, store, now))
-        # After the takeover and before the outcomes: facts of this process that were not confirmed.
+        # After the takeover, so that the record accepts them, and before the outcomes, which follow these facts.
         drafts.extend(turn.in_front(dispatch_id))
         outcomes = settling.get(dispatch_id, {}).values()
         if outcomes:
@@ -124,10 +124,10 @@ def _routed_calls(turn: Turn, settling: Settling, now: datetime) -> tuple[Routed
     """Return the routing of each call, in emission order. `now` is the end of a call without a recorded end."""
     calls = []
     for dispatch_id, dispatch in turn.dispatches.items():
-        known, unfinished = dispatch.calls.outcomes, settling.get(dispatch_id, {})
+        outcomes, unfinished = dispatch.calls.outcomes, settling.get(dispatch_id, {})
         for place, call in enumerate(dispatch.request.calls):
             # An outcome in memory, or one of those that this end records; a call with neither would be a defect.
-            outcome = known.get(place) or unfinished[call.call_id]
+            outcome = outcomes.get(place) or unfinished[call.call_id]
             child = turn.children.get(outcome.child_id) if outcome.child_id else None
             calls.append(
                 RoutedCall(
@@ -149,11 +149,11 @@ def _routed_calls(turn: Turn, settling: Settling, now: datetime) -> tuple[Routed
     return tuple(sorted(calls, key=ROUTED_IN_EMISSION_ORDER))
 
 
-def _settle(child: Child, verdicts: Mapping[ChildId, Integration], now: datetime, cause: EndCause) -> None:
+def _close_child(child: Child, verdicts: Mapping[ChildId, Integration], now: datetime, cause: EndCause) -> None:
     """Close one child: by the parent's verdict, by default, or because its parent is lost."""
     verdict = verdicts.get(child.child_id)
-    # No verdict of the parent exists, so a finished child is closed without integration: its result may never have been
-    # used.
+    # Without the parent there is no verdict, so a finished child is closed without integration: its result may never
+    # have been used.
     if cause is not BY_PARENT:
         child.close_unintegrated(now, cause.close_reason, cause.actor)
     elif child.outcome is None:  # restored from the record, unfinished
@@ -172,14 +172,14 @@ def _turn_ended(turn: Turn, children: Sequence[Child], routing: RoutingRecord, s
     """
     request, now, values = turn.ending.request, routing.ended_at, list[Values]()
     claims = None if turn.claims_recorded else turn.unnamed_claims
-    first = next((each.request.binding_digest for each in turn.dispatches.values()), "")
+    digest = next((each.request.binding_digest for each in turn.dispatches.values()), "")
     # All events that no fact has yet: the record refuses an end while a child is open, and their closing events are
     # here.
     progress = [child.progress(now, values, take=False) for child in children if child.waits_for_a_fact]
     body = TurnEnded(
         None if claims is None else claims.claims,
         turn.ending.cause.close_reason,
-        rest_of(routing, {each: of.calls.places for each, of in turn.dispatches.items()}, first),
+        rest_of(routing, {each: dispatch.calls.places for each, dispatch in turn.dispatches.items()}, digest),
         tuple(progress),
     )
     end = EndTexts()

@@ -73,7 +73,7 @@ class EndTurn:
         self.report(turn)
         # The turn keeps the request. The token has kilobytes, so the request shares the turn's copy of it.
         request = msgspec.structs.replace(request, surface_token=turn.token)
-        _refuse_different(turn, request)
+        _refuse_contradiction(turn, request)
         if ending.closed is not None:
             return ending.closed, True
         for integration in request.integrations:
@@ -83,7 +83,7 @@ class EndTurn:
         # Another sidecar ended the turn meanwhile. Its request may have had other contents, which only the record
         # shows.
         if ending.found_on_record:
-            _refuse_different(turn, request)
+            _refuse_contradiction(turn, request)
         return closed, not ending.asked_for_here
 
     async def reap(self, turn: Turn, cause: EndCause = PARENT_GONE) -> bool:
@@ -111,18 +111,18 @@ class EndTurn:
         # Not in the task: `Turns` has removed the turn from its idle ones, so it must refuse dispatches from now on.
         self._begin(turn, None, IDLE)
         self._deps.recorder.idle_turn_ended("room")
-        self._deps.spawner.spawn(self._reaped(turn), f"give up {turn.turn_id}")
+        self._deps.spawner.spawn(self._reap_idle(turn), f"give up {turn.turn_id}")
 
-    async def _reaped(self, turn: Turn) -> None:
+    async def _reap_idle(self, turn: Turn) -> None:
         await self.reap(turn, IDLE)
 
     async def _end(self, turn: Turn, request: EndTurnRequest | None, cause: EndCause = BY_PARENT) -> TurnClosed:
         if turn.ending.closed is not None:
             return turn.ending.closed
-        ended = await self._begin(turn, request, cause).wait()
-        if isinstance(ended, SubagentsError):
-            raise ended
-        return ended
+        result = await self._begin(turn, request, cause).wait()
+        if isinstance(result, SubagentsError):
+            raise result
+        return result
 
     def _begin(
         self, turn: Turn, request: EndTurnRequest | None, cause: EndCause
@@ -171,13 +171,13 @@ class EndTurn:
                 if turn.uncertain:
                     # An empty append is a barrier: the writer decides groups in order, so it returns after every
                     # earlier group of this process is accepted or refused. Only then does a read show the final state
-                    # of the turn.
+                    # of the turn. A timeout is ignored: an end made from an outdated read conflicts and is repeated.
                     await read_within(store.append(()), seconds)
                 if turn.uncertain or (ending.laid_out is None and self._may_have_unknown_dispatches(turn)):
                     await self._restore(turn)
                     turn.note_confirmed()
-            except StoreUnavailable as away:
-                return away
+            except StoreUnavailable as error:
+                return error
             if ending.closed is not None:
                 return None
             if ending.cause.yields and _is_used_elsewhere(turn):
@@ -211,8 +211,8 @@ class EndTurn:
 
     def _capture(self, turn: Turn, ended_at: datetime) -> None:
         """Pass the turn to the history, without delaying its result. Source: PC1-D-12."""
-        ended = turn.ending.request
-        narration, user_message = (ended.narration, ended.user_message) if ended else ("", "")
+        request = turn.ending.request
+        narration, user_message = (request.narration, request.user_message) if request else ("", "")
         self._captures.capture(history_of(turn, ended_at, narration, user_message))
 
     async def _stop(self, turn: Turn) -> None:
@@ -233,7 +233,7 @@ def _is_used_elsewhere(turn: Turn) -> bool:
     return last is not None and last.ownership.alive_elsewhere
 
 
-def _refuse_different(turn: Turn, request: EndTurnRequest) -> None:
+def _refuse_contradiction(turn: Turn, request: EndTurnRequest) -> None:
     """Raise `TurnIdReused` if the turn was ended with different contents."""
     if turn.ending.contradicts(request):
         raise TurnIdReused("the turn was ended with other contents", metadata={"turn_id": turn.turn_id})

@@ -47,8 +47,8 @@ class ExecuteDispatch:
         # One clock reading for all children: they start in the same pass of the event loop, and reading the clock per
         # child is measurable in a large fan-out.
         now, began = self._deps.clock.now(), self._deps.clock.monotonic()
-        left = [each for each in dispatch.plan.run if each.place not in dispatch.calls.outcomes]
-        for planned in left:
+        unsettled = [each for each in dispatch.plan.run if each.place not in dispatch.calls.outcomes]
+        for planned in unsettled:
             call_id = planned.call.call_id
             child = begun.get(call_id)
             try:
@@ -60,7 +60,7 @@ class ExecuteDispatch:
                     self._queue(dispatch, planned, child)
             except Exception as defect:  # noqa: BLE001  a defect in one call must not affect the others
                 self._give_up(dispatch, call_id, defect)
-        if not left:  # no call settles any more, so no call would finish the dispatch
+        if not unsettled:  # no call settles any more, so no call would finish the dispatch
             self._finish(dispatch)
 
     async def __call__(self, dispatch: LiveDispatch) -> None:
@@ -106,7 +106,7 @@ class ExecuteDispatch:
         """Prepare a call that waited: record its child before it runs, unless it has one or must not begin any more."""
         if child is not None:
             # A restored child is on record: there is nothing to append before it runs.
-            return LaidOut(lambda _, then: self._run(dispatch, planned, child, then))
+            return LaidOut(lambda _, started_at: self._run(dispatch, planned, child, started_at))
         stopped = stopped or dispatch.stop_of(planned.call.call_id).how  # no child may be opened after a cancel
         if stopped is not None:
             reason = CallFailure.NOT_STARTED if stopped is CallFailure.JOIN_DEADLINE else stopped
@@ -130,6 +130,7 @@ class ExecuteDispatch:
         refused: Refusal,
         now: datetime,
     ) -> None:
+        """Run a child after its opening was appended, or settle its call if the append was refused."""
         if refused is None:
             # Only now: the end of the turn closes every child in `turn.children`, and the record refuses an end that
             # names a child which is not on record.
@@ -150,19 +151,19 @@ class ExecuteDispatch:
         """
         turn, place = dispatch.turn, dispatch.calls.places[outcome.call_id]
 
-        def tell(refused: Refusal, told_at: datetime) -> None:
-            told = outcome
+        def tell(refused: Refusal, reported_at: datetime) -> None:
+            reported = outcome
             # A conflict means that another sidecar owns the dispatch. Its outcome counts, so no correction is written
             # here.
             if refused is not None and not isinstance(refused, RecordConflict):
-                told = msgspec.structs.replace(outcome, reason=CallFailure.RECORD_UNAVAILABLE)
+                reported = msgspec.structs.replace(outcome, reason=CallFailure.RECORD_UNAVAILABLE)
                 # Revision 1: the first draft (revision 0) may be on record after all. The record keeps the highest
                 # revision of an outcome, so both replicas and clients end with the same reason.
-                again = settled_together(dispatch.dispatch_id, [settled_call(told, place, revision=1)])
-                turn.happened(dispatch.dispatch_id, [self._deps.store.draft(turn.turn_id, now, *again)])
+                correction = settled_together(dispatch.dispatch_id, [settled_call(reported, place, revision=1)])
+                turn.happened(dispatch.dispatch_id, [self._deps.store.draft(turn.turn_id, now, *correction)])
             # In this callback and not before the append: a listener must not see an outcome that a crash could still
             # undo.
-            self._over(dispatch, told, told_at)
+            self._over(dispatch, reported, reported_at)
 
         return LaidOut(tell, settled=settled_call(outcome, place))
 

@@ -70,7 +70,7 @@ class FindTurn:
         # The first request reads the record; concurrent requests for the same turn wait for its result in `restoring`.
         # If the read fails, the turn is forgotten, so that the next request reads again.
         turn.begin_restoring()
-        # For an exception of another kind, also a cancellation: the requests that wait must get an error, too.
+        # Remains if the read ends with an exception of another kind, or a cancellation: waiting requests need an error.
         refused: SubagentsError | None = StoreUnavailable("the turn could not be brought back; try again")
         try:
             await self._restore(turn)

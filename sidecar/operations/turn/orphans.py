@@ -52,7 +52,7 @@ class SettleOrphans:
         self._turns = turns
         self._keys = keys
         self._find, self._restore, self._take_over = recovery.find, recovery.restore, recovery.take_over
-        self._noticed: dict[tuple[TurnId, DispatchId | None], float] = {}
+        self._noticed: dict[tuple[TurnId, DispatchId | None], float] = {}  # orphans, and when they were first seen
         self._unreadable: set[TurnId] = set()
         """Turns that the last pass could not read, and has reported."""
 
@@ -75,13 +75,13 @@ class SettleOrphans:
             # Work of this process first: until it is recorded, other sidecars may see its dispatches as unfinished.
             if turn.ending.stage is EndStage.OPEN:
                 await self._unless_unreadable(turn.turn_id, self._finish_own(turn), unreadable)
-        # Unreadable turns stay in these lists. They are read in addition, so that they cannot fill the lists.
+        # Unreadable turns stay in the lists below. The limit grows by their number, so that they displace no others.
         most = AT_A_TIME + len(self._unreadable)
-        left = await self._read(store.left_behind(most))
+        orphans = await self._read(store.left_behind(most))
         # The grace counts from the time at which this process first saw the orphan, by its own clock. The time of the
         # owner's death is unknown, and clocks of machines differ.
-        self._noticed = {each: self._noticed.get(each, self._deps.clock.monotonic()) for each in left}
-        for turn_id, dispatch_id in left:
+        self._noticed = {each: self._noticed.get(each, self._deps.clock.monotonic()) for each in orphans}
+        for turn_id, dispatch_id in orphans:
             await self._unless_unreadable(turn_id, self._settle(turn_id, dispatch_id), unreadable)
         for turn_id in await self._read(store.overdue_turns(self._deps.clock.now(), most)):
             await self._unless_unreadable(turn_id, self._close(turn_id), unreadable)
@@ -99,6 +99,7 @@ class SettleOrphans:
             unreadable.add(turn_id)
 
     async def _finish_own(self, turn: Turn) -> None:
+        """Record what this process has not recorded yet of a turn."""
         await self._record_late_outcomes(turn)
         if turn.uncertain:
             await self._recover_own(turn)
@@ -144,9 +145,10 @@ class SettleOrphans:
         return found
 
     async def _settle(self, turn_id: TurnId, dispatch_id: DispatchId | None) -> None:
+        """Continue a dispatch of a dead sidecar, or settle its calls once the parent's time to resume is over."""
         stored = await self._read(self._deps.store.turn(turn_id))
         dispatch = stored.dispatch(dispatch_id) if stored and dispatch_id is not None else None
-        # Checked again on a fresh read: between the search and now, another sidecar may have taken over the dispatch,
+        # Checked on a fresh read: between the search and now, another sidecar may have taken over the dispatch,
         # or its owner may have renewed its lease.
         if stored is None or dispatch is None or dispatch.settled or dispatch.owner_alive or stored.ended is not None:
             return
@@ -207,7 +209,7 @@ class SettleOrphans:
             self._deps.recorder.turn_routed(end.routing)
 
     async def _write(self, stored: StoredTurn, bodies: Sequence[tuple[Body, Texts]], now: datetime, kind: str) -> bool:
-        """Record the facts; return False if another sidecar recorded others first."""
+        """Record the facts and log `kind`; return False if another sidecar appended to the turn first."""
         drafts = [self._deps.store.draft(stored.turn_id, now, *each) for each in bodies]
         until = self._deps.clock.monotonic() + self._rules.record_timeout.total_seconds()
         refused = await append_within(self._deps.store, drafts, until)

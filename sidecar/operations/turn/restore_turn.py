@@ -53,12 +53,12 @@ class RestoreTurn:
         seconds = self._rules.record_timeout.total_seconds()
         # The merge runs without an await after this read. If a task changed the turn in between, the merge could
         # replace newer state with the older state that was read.
-        found = await read_within(self._deps.store.turn(turn.turn_id), seconds)
-        if isinstance(found, StoreUnavailable):
-            raise found
-        if found is not None:
-            self._merge(turn, found)
-        return found
+        stored = await read_within(self._deps.store.turn(turn.turn_id), seconds)
+        if isinstance(stored, StoreUnavailable):
+            raise stored
+        if stored is not None:
+            self._merge(turn, stored)
+        return stored
 
     def _merge(self, turn: Turn, stored: StoredTurn) -> None:
         outcomes = {each.child_id: each for dispatch in stored.dispatches for each in dispatch.outcomes}
@@ -75,20 +75,20 @@ class RestoreTurn:
         lost = {each.opened.dispatch_id for each in stored.dispatches if self._is_lost(turn, each)}
         effects = recorded_effects(stored.children)
         for child in stored.children:
-            kept = child.opened.dispatch_id not in lost
-            outcome, reported = outcomes.get(child.opened.child_id), child.opened.child_id not in settling
-            restored = self._merge_child(turn, child, outcome, may_be_ahead=kept, may_be_revised=reported)
+            is_ours = child.opened.dispatch_id not in lost
+            outcome, revisable = outcomes.get(child.opened.child_id), child.opened.child_id not in settling
+            restored = self._merge_child(turn, child, outcome, may_be_ahead=is_ours, may_be_revised=revisable)
             sent = effects.get(child.opened.child_id)
             if restored is not None and sent is not None:
                 # Not for a kept child, which has counted its effects itself.
                 restored.data.count_below(sent.sent, sent.unknown, barred=False)
         for dispatch in stored.dispatches:
             self._merge_dispatch(turn, dispatch, stored)
-        taken = [each.opened.step_idx for each in stored.children]
-        taken += [each.opened.first_step + each.opened.calls - 1 for each in stored.dispatches]
+        steps = [each.opened.step_idx for each in stored.children]
+        steps += [each.opened.first_step + each.opened.calls - 1 for each in stored.dispatches]
         # A dispatch of another sidecar has reserved all of its steps, also those without a child yet. The next dispatch
         # here must begin after them, or the record refuses it.
-        turn.count_steps_from(max((step + 1 for step in taken), default=0))
+        turn.count_steps_from(max((step + 1 for step in steps), default=0))
         if stored.ended is not None and stored.routing is not None and turn.ending.closed is None:
             closed = TurnClosed(tuple(_summary(each) for each in stored.children), stored.routing)
             turn.ending.found(closed, stored.ended.fingerprint)
@@ -135,13 +135,13 @@ class RestoreTurn:
         if known is not None:
             self._note_owner(known, stored)
             finished = known.stage is DispatchStage.FINISHED
-            same = known.ownership.here or all(each in known.calls.outcomes.values() for each in stored.outcomes)
+            is_current = known.ownership.here or all(each in known.calls.outcomes.values() for each in stored.outcomes)
             if lost:
                 # The tasks of the lost dispatch still end in their old object. A new object takes its place below, so
                 # that late events of the old one reach no listener.
                 turn.lose(known)
             # Listeners hold this object, and it already says what the record says.
-            elif finished and same:
+            elif finished and is_current:
                 return
             elif not finished:
                 if not known.ownership.here:
@@ -174,8 +174,8 @@ class RestoreTurn:
 
     def _note_owner(self, dispatch: LiveDispatch, stored: StoredDispatch) -> None:
         # Ownership by this process is not "elsewhere", even if nothing runs: closing a child takes its dispatch over.
-        elsewhere = stored.owner_alive and stored.owner != self._deps.store.instance
-        dispatch.ownership.note(stored.owner, stored.epoch, alive_elsewhere=elsewhere)
+        alive_elsewhere = stored.owner_alive and stored.owner != self._deps.store.instance
+        dispatch.ownership.note(stored.owner, stored.epoch, alive_elsewhere=alive_elsewhere)
 
     def _fill(self, dispatch: LiveDispatch, stored: StoredDispatch, of_turn: StoredTurn) -> None:
         """Set the recorded outcomes; the last one finishes the dispatch."""

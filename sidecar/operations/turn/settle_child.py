@@ -87,7 +87,7 @@ class CloseChild:
             StoreUnavailable.
         """
         turn = await self._find(request.surface_token)
-        # Not known here: another sidecar may have run the child, or its opening was confirmed late.
+        # A child that is not known here may have run at another sidecar, or its opening was confirmed late.
         if request.integration.child_id not in turn.children:
             await self._restore(turn)
         child = child_named(turn, request.integration.child_id)
@@ -109,6 +109,7 @@ class CloseChild:
         return summary_of(child)
 
     async def _save(self, turn: Turn, child: Child) -> None:
+        """Record the events of a closed child, together with all unconfirmed facts of its dispatch."""
         deps, now, dispatch_id = self._deps, self._deps.clock.now(), child.dispatch_id
         # After a failed append the events are in a draft already, and a repeated request only appends that draft again.
         if child.waits_for_a_fact:

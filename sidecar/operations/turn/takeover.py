@@ -101,6 +101,7 @@ class TakeOver:
                 dispatch.unfollow()
 
     async def _read_again(self, dispatch: LiveDispatch) -> None:
+        """Update the turn from the record. If the store does not answer, only log it: the caller tries again later."""
         try:
             await self._restore(dispatch.turn)
         except StoreUnavailable:
@@ -113,9 +114,9 @@ class TakeOver:
             # The next epoch is a compare-and-set: of several sidecars that see a dead owner, the record accepts one.
             # The others read the record again and follow the winner.
             body = DispatchTaken(dispatch_id, dispatch.ownership.epoch + 1)
-            taken = self._deps.store.draft(turn.turn_id, now, body, Texts())
+            takeover = self._deps.store.draft(turn.turn_id, now, body, Texts())
             until = self._deps.clock.monotonic() + self._rules.record_timeout.total_seconds()
-            if await append_within(self._deps.store, [taken], until) is not None:
+            if await append_within(self._deps.store, [takeover], until) is not None:
                 await self._read_again(dispatch)
                 return dispatch.stage is DispatchStage.FINISHED
         try:
@@ -134,11 +135,11 @@ class TakeOver:
         if finished or turn.ending.stage is not EndStage.OPEN or not mine:
             return finished
         self._deps.recorder.anomaly("dispatch_taken_over", f"{dispatch_id} of {turn.turn_id}")
-        begun = self._begin(dispatch)
+        recorded = self._begin(dispatch)
         # The dispatch must count as unheard before the work begins. Otherwise a child that ends immediately would
         # settle in a dispatch that seems to have a listener, and `on_disconnect` would never apply.
         dispatch.leave(None, self._grace_of(dispatch, unheard=unheard))
-        self._execute.begin(dispatch, begun)
+        self._execute.begin(dispatch, recorded)
         await self._execute(dispatch)
         return True
 
@@ -148,8 +149,8 @@ class TakeOver:
         If a request other than a resume brought the dispatch here, its client may still resume it: a dispatch that ends
         without a listener then waits as long as one whose sidecar died.
         """
-        waits = unheard and dispatch.request.on_disconnect is OnDisconnect.CANCEL
-        return self._rules.resume_grace if waits else timedelta(0)
+        may_be_resumed = unheard and dispatch.request.on_disconnect is OnDisconnect.CANCEL
+        return self._rules.resume_grace if may_be_resumed else timedelta(0)
 
     def _begin(self, dispatch: LiveDispatch) -> dict[CallId, Child]:
         """Prepare the rest of the dispatch for execution here; return the recorded children.
@@ -162,7 +163,7 @@ class TakeOver:
         dispatch.take_over(after, self._rules.record_timeout.total_seconds())
         unsettled = [each for each in dispatch.plan.run if each.place not in dispatch.calls.outcomes]
         unsettled_ids = {each.call.call_id for each in unsettled}
-        begun = {
+        recorded = {
             child.call_id: child for child in turn.children_of(dispatch.dispatch_id) if child.call_id in unsettled_ids
         }
         parallel = dispatch.request.join.max_parallel or turn.surface.fan_out_cap
@@ -171,12 +172,12 @@ class TakeOver:
                 QueuedCall(dispatch.queue_keys[each.call.call_id], dispatch.dispatch_id, parallel, each.tool.ownership)
                 # Calls with a recorded child enter their queue first. In emission order, a call that never began could
                 # hold the slot that a recorded child was already using, and both would run.
-                for each in sorted(unsettled, key=lambda each: each.call.call_id not in begun)
+                for each in sorted(unsettled, key=lambda each: each.call.call_id not in recorded)
             ]
         )
-        for child in begun.values():
+        for child in recorded.values():
             if child.call_id in dispatch.calls.continuations:
                 child.continue_work(dispatch.calls.continuations[child.call_id])
             if child.log.state is ExecutionState.RUNNING:
                 child.note(now, What.TAKEN_OVER)
-        return begun
+        return recorded

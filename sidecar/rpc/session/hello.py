@@ -29,7 +29,7 @@ def server_hello(
     hello.heartbeat_interval.FromTimedelta(rules.heartbeat_interval)
     hello.resume_grace.FromTimedelta(rules.resume_grace)
     hello.max_age.FromTimedelta(age)
-    # Repeated with every lane that names the same predecessor: the hello before may have been lost.
+    # Repeated with every lane that names the same predecessor: an earlier hello may have been lost.
     if stall is not None:
         report = hello.previous_stall
         report.lane_id, report.dropped_bytes = stall.lane_id, stall.dropped_bytes

@@ -19,7 +19,7 @@ def must_begin_before(operation: Operation, opening: Sequence[Operation]) -> Seq
 
     Args:
         operation: has just arrived.
-        opening: the dispatches of its turn that have arrived and not begun.
+        opening: the dispatches of its turn that run or wait to begin; waiting for one that has begun takes no time.
     """
     if operation.kind in NAME_THEIR_DISPATCH:
         return [each for each in opening if each.dispatch_id == operation.dispatch_id]

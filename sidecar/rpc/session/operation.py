@@ -66,7 +66,7 @@ class Operation:
         kind: the field of its request; empty if it has none.
         token: the surface token of the request, if it has one.
         dispatch_id: the dispatch that the request names, if any.
-        began: the time of its arrival, by the lane's monotonic clock.
+        arrived_at: the time of its arrival, by the lane's monotonic clock.
         seconds: its time limit; None: no limit.
         left: why the client no longer waits for the operation; None: the client waits.
         grace: the time after `left` in which the client may resume.
@@ -88,7 +88,7 @@ class Operation:
         self.started = self.begun = False
         self.task: Task | None = None
         self.timer: asyncio.TimerHandle | None = None
-        self.began = now
+        self.arrived_at = now
         self.seconds = _seconds_of(message.deadline) if message.HasField("deadline") else None
         self._ends_at = None if self.seconds is None else now + self.seconds
         self._metadata = _with_trace(metadata, message) if message.traceparent else metadata
@@ -141,18 +141,18 @@ class Operation:
         if self.left is not None:
             raise ListenerClosed
         for part in parts_of(frame):
-            response = self._filled(part)
+            response = self._response_with(part)
             if part.result is not None:
                 # The result and the status are sent as one message. A large result is separated from its events so that
                 # the message stays within the size limit.
                 if response.ByteSize() > LARGE and part.events:
-                    self._add(self._filled(Frame(part.snapshot, part.events)))
-                    response = self._filled(Frame(None, (), part.result))
+                    self._add(self._response_with(Frame(part.snapshot, part.events)))
+                    response = self._response_with(Frame(None, (), part.result))
                 self._last = response
                 return
             self._add(response)
 
-    def _filled(self, part: Frame) -> pb.SessionResponse:
+    def _response_with(self, part: Frame) -> pb.SessionResponse:
         response = pb.SessionResponse()
         result = response.results.add(correlation_id=self.correlation_id)
         fill_frame(result.resume_dispatch.frame if self._resumed else result.dispatch.frame, part, self._told)
@@ -230,7 +230,7 @@ class Operation:
 
     def measured(self, now: float, name: str, code: str, reason: str) -> tuple[float, str, str, str, str]:
         """Return the arguments for `OnEnded`."""
-        return now - self.began, name[1:] or NO_METHOD, code, reason, CARRIER
+        return now - self.arrived_at, name[1:] or NO_METHOD, code, reason, CARRIER
 
 
 def ended(correlation_id: int, refused: SubagentsError | None) -> tuple[pb.SessionResponse, str]:

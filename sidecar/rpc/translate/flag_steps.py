@@ -38,8 +38,8 @@ def of_slot(message: flags_pb2.GetFlagsRequest) -> str:
     return slot
 
 
-def _off(named: str, kind: FlagKind, message: Any) -> requests.SwitchFlagOff:
-    fields = Fields(named)
+def _off(message_name: str, kind: FlagKind, message: Any) -> requests.SwitchFlagOff:
+    fields = Fields(message_name)
     version = _version(fields, message)
     asked = steps.header(fields, message.header, requests.SwitchFlagOff, flag=kind, expected_version=version)
     fields.check()

@@ -22,13 +22,13 @@ def switch_message(switched: FlagSwitched) -> pb.FlagSwitch:
     )
 
 
-def flags_message(read: Iterable[DefinitionFlagsReading]) -> pb.GetFlagsResponse:
+def flags_message(readings: Iterable[DefinitionFlagsReading]) -> pb.GetFlagsResponse:
     """Return the flags of a slot."""
-    return pb.GetFlagsResponse(definitions=[_definition(each) for each in read])
+    return pb.GetFlagsResponse(definitions=[_definition(each) for each in readings])
 
 
-def _definition(read: DefinitionFlagsReading) -> pb.DefinitionFlags:
-    rollout, facts = read.rollout, read.facts
+def _definition(reading: DefinitionFlagsReading) -> pb.DefinitionFlags:
+    rollout, facts = reading.rollout, reading.facts
     message = pb.DefinitionFlags(
         slot=rollout.slot,
         revision=rollout.revision,
@@ -37,26 +37,26 @@ def _definition(read: DefinitionFlagsReading) -> pb.DefinitionFlags:
         state=rollout_enums.LIFECYCLE_STATE[facts.state],
         active=rollout.active == facts.digest,
         flag_pair=rollout_enums.flag_pair(facts),
-        flags=[_flag(each) for each in read.flags],
-        writable=read.writable,
+        flags=[_flag(each) for each in reading.flags],
+        writable=reading.writable,
     )
-    message.backend.name, message.backend.fresh = read.backend.name, read.backend.fresh
-    if read.backend.age is not None:
-        fill_duration(message.backend.age, read.backend.age)
+    message.backend.name, message.backend.fresh = reading.backend.name, reading.backend.fresh
+    if reading.backend.age is not None:
+        fill_duration(message.backend.age, reading.backend.age)
     return message
 
 
-def _flag(read: FlagReading) -> pb.NamedFlag:
+def _flag(reading: FlagReading) -> pb.NamedFlag:
     message = pb.NamedFlag(
-        kind=rollout_enums.FLAG_KIND[read.kind],
-        name=read.name,
-        value=rollout_enums.FLAG_VALUE[read.value],
-        version=read.version,
-        changed_by=read.changed_by,
-        shared_with=[_shared(each) for each in read.shared_with],
+        kind=rollout_enums.FLAG_KIND[reading.kind],
+        name=reading.name,
+        value=rollout_enums.FLAG_VALUE[reading.value],
+        version=reading.version,
+        changed_by=reading.changed_by,
+        shared_with=[_shared(each) for each in reading.shared_with],
     )
-    if read.changed_at is not None:
-        fill_timestamp(message.changed_at, read.changed_at)
+    if reading.changed_at is not None:
+        fill_timestamp(message.changed_at, reading.changed_at)
     return message
 
 

@@ -127,7 +127,7 @@ def watch_events(message: pb.WatchEventsRequest) -> tuple[TurnId, Mapping[ChildI
 
 
 def list_episodes(message: pb.ListEpisodesRequest) -> tuple[EpisodeMark | None, AskedPage[EpisodePlace]]:
-    """Return the first position and the requested page. Raises `InvalidRequest`."""
+    """Return the last row of the previous page (None: no page) and the requested page. Raises `InvalidRequest`."""
     fields = Fields("ListEpisodesRequest")
     page = asked_page(fields, message, EpisodePlace)
     fields.check()

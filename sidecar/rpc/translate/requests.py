@@ -35,7 +35,7 @@ MOST_INTEGRATIONS: Final = 1024
 """The most verdicts about children in one `EndTurn`. With the default settings a turn has at most 640 calls."""
 LONGEST_TOKEN: Final = 64 * 1024
 """Characters of a surface token or receipt. Both are created by the sidecar, and far shorter."""
-LONGEST_TOOL_NAME: Final = 256
+LONGEST_TOOL_NAME: Final = 256  # characters
 # Only the form of a BCP 47 tag: language and up to seven subtags. Whether they are registered does not matter here.
 LOCALE: Final = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,7}\Z")
 DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
@@ -191,8 +191,8 @@ def _answering(fields: Fields, message: question_pb2.Answering, within: str) -> 
     if len(message.text) > LONGEST_ANSWER:
         fields.refuse(f"{within}.text", f"is over {LONGEST_ANSWER} characters")
     decision = fields.member(f"{within}.decision", message.decision, enums.DECISIONS, DECISION_NAMES)
-    by = fields.member(f"{within}.answered_by", message.answered_by, enums.ANSWERED_BY, ANSWERER_NAMES)
-    return Answering(receipt, message.text, decision, by)
+    answered_by = fields.member(f"{within}.answered_by", message.answered_by, enums.ANSWERED_BY, ANSWERER_NAMES)
+    return Answering(receipt, message.text, decision, answered_by)
 
 
 def _refuse_repeated(fields: Fields, ids: list[CallId] | list[ChildId], name: str) -> None:

@@ -123,9 +123,9 @@ def roll_back(message: pb.RollBackRequest) -> requests.RollBack:
     return step
 
 
-def request_to_plain(named: str, kind: type[AskedT], message: Any) -> AskedT:
+def request_to_plain(message_name: str, kind: type[AskedT], message: Any) -> AskedT:
     """Return a step that has only a header. Raises `InvalidRequest`."""
-    fields = Fields(named)
+    fields = Fields(message_name)
     step = header(fields, message.header, kind)
     fields.check()
     return step

@@ -94,7 +94,7 @@ def _surface(surface: Surface) -> surface_pb2.Surface:
     card = surface.orchestrator
     return surface_pb2.Surface(
         sub_agent_tools=[_sub_agent_tool(tool) for tool in surface.tools],
-        orchestrator_tools=[_own_tool(tool) for tool in card.tools],
+        orchestrator_tools=[_orchestrator_tool(tool) for tool in card.tools],
         prompt=surface_pb2.Prompt(prefix=surface.prompt_prefix, prefix_digest=surface.prefix_digest),
         cohort=cohort_message(surface.cohort),
         fan_out_cap=surface.fan_out_cap,
@@ -118,7 +118,7 @@ def _sub_agent_tool(tool: SurfaceTool) -> surface_pb2.SubAgentTool:
     )
 
 
-def _own_tool(tool: ToolEntry) -> surface_pb2.OrchestratorTool:
+def _orchestrator_tool(tool: ToolEntry) -> surface_pb2.OrchestratorTool:
     return surface_pb2.OrchestratorTool(
         name=tool.id, description=tool.description, arguments_schema_json=tool.arguments_schema_json
     )

@@ -30,7 +30,7 @@ def traffic_message(traffic: Traffic, instance: str, now: datetime) -> pb.GetTra
 
 def _calls(each: ServedCalls) -> pb.CallCount:
     slot, definition_id, arm, outcome, reason = each.labels
-    # Beyond this number of series, the metric counts further calls as `other`.
+    # The metric has a limited number of series and counts further calls as `other`, which is no outcome.
     shown_outcome = OUTCOME[Outcome(outcome)] if outcome in OUTCOMES else outcome_pb2.OUTCOME_UNSPECIFIED
     return pb.CallCount(
         sub_agent_id=slot, definition_id=definition_id, arm=arm, outcome=shown_outcome, reason=reason, count=each.count

@@ -52,7 +52,7 @@ def test_open_turns_are_found_among_open_turns(statement: str) -> None:
     assert plan[0] == "SCAN turns USING INDEX turns_open"
 
 
-@pytest.mark.parametrize("statement", [archive.YOUNG, archive.BOUNDS, f"DELETE FROM facts WHERE {archive.GONE}"])
+@pytest.mark.parametrize("statement", [archive.YOUNG, archive.BOUNDS, f"DELETE FROM facts WHERE {archive.TURN_OF_DAY}"])
 def test_the_turns_of_a_day_are_found_by_the_day(statement: str) -> None:
     """By retention and verifying, which go by days: else each day of the record costs a pass over all turns."""
     (plan,) = plans_of([statement.replace("DELETE FROM facts", "SELECT 1 FROM facts")]).values()

@@ -1,7 +1,7 @@
 """Finds the parts of a decommissioned sub-agent that a checkout still contains (PF1-AC-7b).
 
-The command that drafts the patch, and the proof that a decommission is complete, use it. Each function handles one step
-of the decommission.
+The command that drafts the patch, and the proof that a decommission is complete, use this module. Each private function
+handles one step of the decommission.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -70,8 +70,8 @@ def _evals_and_tools(checkout: Checkout) -> Iterator[Leftover]:
         for name in checkout.own_tools:
             yield Leftover(step, checkout.config_path(CONFIG_FILE), f"the tool {name}, which no other definition uses")
     if request.evals is Choice.REMOVE:
-        for way in checkout.evaluations:
-            yield Leftover(step, checkout.manifest, f"evaluations of it at {'.'.join(map(str, way))}")
+        for steps in checkout.evaluations:
+            yield Leftover(step, checkout.manifest, f"evaluations of it at {'.'.join(map(str, steps))}")
 
 
 LOOKS: Final[Mapping[CleanupStep, Callable[[Checkout], Iterator[Leftover]]]] = {

@@ -74,90 +74,90 @@ def patch_of(root: Path, request: DecommissionPatchRequest) -> CleanupPatch:
         CheckoutRefused: the checkout cannot be read, a decision is missing, or the change cannot be made line by line.
     """
     checkout = open_checkout(root, request)
-    work = PatchDraft(checkout)
+    draft = PatchDraft(checkout)
     for step in request.steps:
-        STEPS[step](work)
+        STEPS[step](draft)
     # After all steps, because several steps may change one file.
-    work.files |= {path: file.text() for path, file in work.yaml.items()}
-    changed = {path: text for path, text in sorted(work.files.items()) if text != checkout.text(path)}
+    draft.files |= {path: file.text() for path, file in draft.yaml.items()}
+    changed = {path: text for path, text in sorted(draft.files.items()) if text != checkout.text(path)}
     # A patch that breaks the configuration must never be returned.
     _refuse_unloadable(checkout, changed)
     diff = diff_of([FileChange(path, checkout.top / path, text) for path, text in changed.items()])
-    return CleanupPatch(diff, tuple(work.does), tuple(work.notes))
+    return CleanupPatch(diff, tuple(draft.does), tuple(draft.notes))
 
 
-def _entry(work: PatchDraft) -> None:
-    if work.request.entry_goes:
-        work.remove_entry("agents", work.request.definition_id)
-    elif work.checkout.entry is not None and not work.checkout.entry.deprecated:
-        _mark_deprecated(work)
+def _entry(draft: PatchDraft) -> None:
+    if draft.request.entry_goes:
+        draft.remove_entry("agents", draft.request.definition_id)
+    elif draft.checkout.entry is not None and not draft.checkout.entry.deprecated:
+        _mark_deprecated(draft)
     # In the same patch, because check c of `validate-refs` rejects the removal of an entry that is still referenced.
-    _references(work)
+    _references(draft)
 
 
-def _mark_deprecated(work: PatchDraft) -> None:
+def _mark_deprecated(draft: PatchDraft) -> None:
     """Write `status: deprecated`, and set an existing `deprecated: false` to true. Source: TN-88, TN-89."""
-    name = work.request.definition_id
-    at = ("agents", work.config.index("agents", name) or 0)
-    entry = work.config.data["agents"][at[1]]
+    name = draft.request.definition_id
+    at = ("agents", draft.config.index("agents", name) or 0)
+    entry = draft.config.data["agents"][at[1]]
     if "deprecated" in entry:
-        work.config.replace("true", *at, "deprecated")
+        draft.config.replace("true", *at, "deprecated")
     if "status" in entry:
-        work.config.replace("deprecated", *at, "status")
+        draft.config.replace("deprecated", *at, "status")
     else:
-        work.config.add_after("status", "deprecated", *at, "id")
-    work.config.comment(_why(work.request), "status", *at)
-    work.does.append(f"marks {name} `status: deprecated`")
+        draft.config.add_after("status", "deprecated", *at, "id")
+    draft.config.comment(_minor_change_comment(draft.request), "status", *at)
+    draft.does.append(f"marks {name} `status: deprecated`")
 
 
-def _references(work: PatchDraft) -> None:
-    request = work.request
-    slot = work.checkout.entry.slot if work.checkout.entry else request.slot
-    for each in work.checkout.naming:
-        at = ("agents", work.config.index("agents", each.id) or 0)
-        listed = work.config.data["agents"][at[1]]["sub_agents"]
+def _references(draft: PatchDraft) -> None:
+    request = draft.request
+    slot = draft.checkout.entry.slot if draft.checkout.entry else request.slot
+    for each in draft.checkout.naming:
+        at = ("agents", draft.config.index("agents", each.id) or 0)
+        listed = draft.config.data["agents"][at[1]]["sub_agents"]
         if slot not in listed:
             continue
         # From the last to the first: each removal moves the items behind it.
-        for index in reversed([number for number, one in enumerate(listed) if one == slot]):
-            work.config.remove(*at, "sub_agents", index)
-        work.config.comment(_why(request), "sub_agents", *at)
-        work.does.append(f"takes {slot} off `sub_agents` of {each.id}")
+        for index in reversed([index for index, name in enumerate(listed) if name == slot]):
+            draft.config.remove(*at, "sub_agents", index)
+        draft.config.comment(_minor_change_comment(request), "sub_agents", *at)
+        draft.does.append(f"takes {slot} off `sub_agents` of {each.id}")
         if not listed:
-            work.notes.append(f"{each.id} can no longer delegate to any sub-agent; check whether it is still needed")
+            draft.notes.append(f"{each.id} can no longer delegate to any sub-agent; check whether it is still needed")
 
 
-def _modules(work: PatchDraft) -> None:
-    for path in work.checkout.modules:
-        if work.request.code is CodeStatus.GONE:
-            work.files[path] = None
-            work.does.append(f"deletes {path}")
-        elif path.endswith(".py") and not work.checkout.is_marked(path):
-            work.files[path] = _marked_module(work.checkout.text(path), work.request)
-            work.does.append(f"marks {path} deprecated")
-    if not work.checkout.modules:
-        work.notes.append(
-            f"no module of {work.request.definition_id} is below {work.request.modules}; see whether there is code "
+def _modules(draft: PatchDraft) -> None:
+    for path in draft.checkout.modules:
+        if draft.request.code is CodeStatus.GONE:
+            draft.files[path] = None
+            draft.does.append(f"deletes {path}")
+        elif path.endswith(".py") and not draft.checkout.is_marked(path):
+            draft.files[path] = _marked_module(draft.checkout.text(path), draft.request)
+            draft.does.append(f"marks {path} deprecated")
+    if not draft.checkout.modules:
+        draft.notes.append(
+            f"no module of {draft.request.definition_id} is below {draft.request.modules}; see whether there is code "
             f"elsewhere"
         )
 
 
-def _blocks(work: PatchDraft) -> None:
+def _blocks(draft: PatchDraft) -> None:
     """Delete prompt blocks that no other definition uses, and the entry that names them."""
     # Computed first: without the entry, its blocks could not be found.
-    own = work.checkout.own_blocks
-    if work.checkout.entry is not None:
-        work.remove_entry("agents", work.request.definition_id)
-        _references(work)
+    own = draft.checkout.own_blocks
+    if draft.checkout.entry is not None:
+        draft.remove_entry("agents", draft.request.definition_id)
+        _references(draft)
     for name, path in own.items():
-        work.files[work.checkout.config_path(path)] = None
-        work.does.append(f"deletes the prompt block {name}")
+        draft.files[draft.checkout.config_path(path)] = None
+        draft.does.append(f"deletes the prompt block {name}")
     if own:
-        work.notes.append("if CODEOWNERS is made by `sidecar codeowners`, make it anew after this")
+        draft.notes.append("if CODEOWNERS is made by `sidecar codeowners`, make it anew after this")
 
 
-def _evals_and_tools(work: PatchDraft) -> None:
-    request, checkout = work.request, work.checkout
+def _evals_and_tools(draft: PatchDraft) -> None:
+    request, checkout = draft.request, draft.checkout
     if request.evals is None or request.tools_fate is None:
         raise CheckoutRefused(
             f"no decision yet about evals and tools of {request.definition_id}; "
@@ -165,13 +165,13 @@ def _evals_and_tools(work: PatchDraft) -> None:
         )
     if request.tools_fate is Choice.REMOVE:
         for name in checkout.own_tools:
-            work.remove_entry("tools", name)
+            draft.remove_entry("tools", name)
     if request.evals is Choice.REMOVE:
         # From the last to the first: each removal moves the parts behind it.
-        for way in reversed(checkout.evaluations):
-            work.opened(checkout.manifest).remove(*way)
-            work.does.append(f"removes {'.'.join(map(str, way))} from {checkout.manifest}")
-        work.notes.append("data sets and judge configurations outside of this repository are yours to remove")
+        for steps in reversed(checkout.evaluations):
+            draft.opened(checkout.manifest).remove(*steps)
+            draft.does.append(f"removes {'.'.join(map(str, steps))} from {checkout.manifest}")
+        draft.notes.append("data sets and judge configurations outside of this repository are yours to remove")
 
 
 def _marked_module(text: str, request: DecommissionPatchRequest) -> str:
@@ -183,7 +183,7 @@ def _marked_module(text: str, request: DecommissionPatchRequest) -> str:
     return "".join((*lines[:at], f"{MARK}: {request.definition_id} is decommissioned{until}{newline}", *lines[at:]))
 
 
-def _why(request: DecommissionPatchRequest) -> str:
+def _minor_change_comment(request: DecommissionPatchRequest) -> str:
     """Return the comment `minor-change: REASON`, which check d of `validate-refs` requires (PF1-FR-12e)."""
     since = f", begun {request.began}" if request.began else ""
     return f"{COMMENT} {request.definition_id} is decommissioned{since}"

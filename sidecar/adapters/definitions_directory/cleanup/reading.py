@@ -31,6 +31,7 @@ A section below `sub_agents` that is named after the id belongs to the sub-agent
 sub-agents, only this id is removed. Source: PF1-FR-6c, PF1-D-42.
 """
 LISTS: Final = ("sub_agents", "subagents")
+"""Keys of the manifest under which sub-agents are listed, or have sections of their own."""
 Steps = tuple[str | int, ...]
 
 
@@ -48,13 +49,13 @@ def tagged(value: Any, name: str, at: Steps = ()) -> Iterator[Steps]:
     elif isinstance(value, list):
         children = list(enumerate(value))
     for step, child in children:
-        way = (*at, step)
+        child_path = (*at, step)
         if _is_for(child, name) or (at and at[-1] in LISTS and step == name):
-            yield way
+            yield child_path
         elif step in LISTS and isinstance(child, list) and name in child:
-            yield from ((*way, number) for number, one in enumerate(child) if one == name)
+            yield from ((*child_path, number) for number, one in enumerate(child) if one == name)
         else:
-            yield from tagged(child, name, way)
+            yield from tagged(child, name, child_path)
 
 
 def values_in(value: Any) -> Iterator[Any]:
@@ -105,7 +106,7 @@ class Checkout:
 
     @property
     def others(self) -> tuple[AgentDefinition, ...]:
-        """All other entries."""
+        """All entries except that of the sub-agent."""
         entries = self.registries.agents.entries
         return tuple(each.value for name, each in entries.items() if name != self.request.definition_id)
 
@@ -144,13 +145,13 @@ class Checkout:
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
-        """The paths of its Python files, relative to the top. In a git repository only tracked files count."""
+        """The paths of the sub-agent's Python files, relative to the top. In a repository, only tracked ones count."""
         name = self.request.definition_id.replace("-", "_")
-        found: list[str] = []
+        paths: list[str] = []
         for base in dict.fromkeys((self.top / self.request.modules, self.root / self.request.modules)):
             for place in (base / f"{name}.py", base / name):
-                found += self._files_at(place)
-        return tuple(dict.fromkeys(found))
+                paths += self._files_at(place)
+        return tuple(dict.fromkeys(paths))
 
     @property
     def manifest(self) -> str:

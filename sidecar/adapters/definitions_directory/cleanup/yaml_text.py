@@ -52,17 +52,17 @@ class YamlText:
         node = self._at(steps)
         if not isinstance(node, yaml.ScalarNode):
             raise self._refusal(BY_HAND, node)
-        self._cut(node.start_mark.index, node.end_mark.index, value)
+        self._replace_range(node.start_mark.index, node.end_mark.index, value)
 
     def add_after(self, steps: tuple[str | int, ...], key: str, value: str) -> None:
         """Add the pair `key: value` after the pair at `steps`, in the same mapping."""
         mapping, node = self._at(steps[:-1]), self._at(steps)
         if mapping.flow_style:
-            self._cut(node.end_mark.index, node.end_mark.index, f", {key}: {value}")
+            self._replace_range(node.end_mark.index, node.end_mark.index, f", {key}: {value}")
             return
         at = self._line_end(node.end_mark.index)
         indent = " " * mapping.start_mark.column
-        self._cut(at, at, f"{self._newline}{indent}{key}: {value}")
+        self._replace_range(at, at, f"{self._newline}{indent}{key}: {value}")
 
     def comment(self, entry: tuple[str | int, ...], key: str, text: str) -> None:
         """Insert a comment line above the pair `key` of a list entry.
@@ -70,16 +70,18 @@ class YamlText:
         It is inserted above the entry itself if the entry has no such pair, or has the pair on its first line.
         """
         mapping = self._at(entry)
-        found = next((one for one, _ in mapping.value if one.value == key), None)
+        pair_key = next((key_node for key_node, _ in mapping.value if key_node.value == key), None)
         # On the first line, the dash of the list is before the pair, so a comment above the pair is above the entry.
-        inside = found is not None and not mapping.flow_style and found.start_mark.line != mapping.start_mark.line
-        mark = found.start_mark if inside and found is not None else mapping.start_mark
+        above_pair = (
+            pair_key is not None and not mapping.flow_style and pair_key.start_mark.line != mapping.start_mark.line
+        )
+        mark = pair_key.start_mark if above_pair and pair_key is not None else mapping.start_mark
         line, column = mark.line, mark.column
-        if not inside:
+        if not above_pair:
             column = self._at(entry[:-1]).start_mark.column
             line = self._dash_line(line, column)
         at = self._line_start(line)
-        self._cut(at, at, f"{' ' * column}# {text}{self._newline}")
+        self._replace_range(at, at, f"{' ' * column}# {text}{self._newline}")
 
     def remove(self, *steps: str | int) -> None:
         """Remove an item of a list or a pair of a mapping. An empty list or mapping is written as `[]` or `{}`."""
@@ -87,16 +89,16 @@ class YamlText:
         index = at if isinstance(at, int) else self._index(parent, at)
         # The only item cannot simply be removed: a key without a value means null.
         if len(parent.value) == 1:
-            self._empty(steps[:-1], parent, _called(parent, index))
+            self._write_empty(steps[:-1], parent, _name_of(parent, index))
         elif parent.flow_style:
             self._remove_flow(parent, index)
         else:
-            self._remove_block(parent, index, _called(parent, index))
+            self._remove_block(parent, index, _name_of(parent, index))
 
-    def _empty(self, steps: tuple[str | int, ...], node: Any, name: str) -> None:
-        sign = "[]" if isinstance(node, yaml.SequenceNode) else "{}"
+    def _write_empty(self, steps: tuple[str | int, ...], node: Any, name: str) -> None:
+        empty = "[]" if isinstance(node, yaml.SequenceNode) else "{}"
         if node.flow_style:
-            self._cut(node.start_mark.index, node.end_mark.index, sign)
+            self._replace_range(node.start_mark.index, node.end_mark.index, empty)
             return
         if not steps or isinstance(steps[-1], int):
             raise self._refusal(BY_HAND, node)
@@ -107,18 +109,18 @@ class YamlText:
             raise self._refusal(BY_HAND, node)
         # The lines first: they are below the colon, so its position stays valid.
         self._cut_lines(*self._extent(node, 0, name))
-        self._cut(colon.end(), colon.end(), f" {sign}")
+        self._replace_range(colon.end(), colon.end(), f" {empty}")
 
     def _remove_flow(self, parent: Any, index: int) -> None:
         spans = [_span(child) for child in parent.value]
         begin, end = spans[index]
         if index + 1 < len(spans):
-            self._cut(begin, spans[index + 1][0], "")
+            self._replace_range(begin, spans[index + 1][0], "")
         # The last item is removed together with the comma before it, unless a comment is between them.
         elif "#" in self.text[spans[index - 1][1] : begin]:
-            self._cut(begin, end, "")
+            self._replace_range(begin, end, "")
         else:
-            self._cut(spans[index - 1][1], end, "")
+            self._replace_range(spans[index - 1][1], end, "")
 
     def _remove_block(self, parent: Any, index: int, name: str) -> None:
         """Remove the lines of a child, and the blank lines on one side of it."""
@@ -142,11 +144,12 @@ class YamlText:
         while last + 1 < len(lines) and _is_comment_beyond(lines[last + 1], column):
             last += 1
         named = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
-        while first and _is_comment_at(lines[first - 1], column) and self._its_own(lines[first - 1], named):
+        while first and _is_comment_at(lines[first - 1], column) and self._belongs_to_child(lines[first - 1], named):
             first -= 1
         return first, last
 
-    def _its_own(self, line: str, named: re.Pattern[str]) -> bool:
+    def _belongs_to_child(self, line: str, named: re.Pattern[str]) -> bool:
+        """Return whether a comment line above a child belongs to it. `named`: matches the name of the child."""
         return bool(OVERRIDE.match(line) or named.search(line))
 
     def _first_line(self, parent: Any, index: int) -> int:
@@ -203,21 +206,21 @@ class YamlText:
         return sum(len(one) for one in self.text.splitlines(keepends=True)[:line])
 
     def _line_end(self, index: int) -> int:
-        found = re.compile(r"\r?\n|\Z").search(self.text, index)
-        return len(self.text) if found is None else found.start()
+        match = re.compile(r"\r?\n|\Z").search(self.text, index)
+        return len(self.text) if match is None else match.start()
 
     def _cut_lines(self, first: int, last: int) -> None:
-        self._cut(self._line_start(first), self._line_start(last + 1), "")
+        self._replace_range(self._line_start(first), self._line_start(last + 1), "")
 
-    def _cut(self, begin: int, end: int, put: str) -> None:
-        self.text = self.text[:begin] + put + self.text[end:]
+    def _replace_range(self, begin: int, end: int, new: str) -> None:
+        self.text = self.text[:begin] + new + self.text[end:]
 
     def _refusal(self, what: str, node: Any = None) -> CheckoutRefused:
         line = "" if node is None else f":{node.start_mark.line + 1}"
         return CheckoutRefused(f"{self._path}{line}: {what}")
 
 
-def _called(parent: Any, index: int) -> str:
+def _name_of(parent: Any, index: int) -> str:
     """Return the name of a child: its key, its id or its text. Without one, return a text that no file contains."""
     node = parent.value[index]
     if isinstance(node, tuple):

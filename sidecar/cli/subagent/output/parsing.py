@@ -55,8 +55,8 @@ def is_short(given: str) -> bool:
 def timestamp_of(text: str) -> datetime:
     """Return a time; without a zone it is UTC. Raises `ValueError`."""
     try:
-        match = datetime.fromisoformat(text.strip())
-        return match.replace(tzinfo=UTC) if match.tzinfo is None else match.astimezone(UTC)
+        time = datetime.fromisoformat(text.strip())
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError):
         raise ValueError(f"{text[:40]!r} is not a time; write e.g. 2026-11-22T14:05:00Z") from None
 

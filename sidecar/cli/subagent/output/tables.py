@@ -14,6 +14,7 @@ from subagents.dispatch.v1 import surface_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 GATES: Final = "last gate verdicts"
+"""The header of a column that a narrow screen does not show."""
 NOTHING: Final = frozenset({"-", "0"})
 """The texts of a cell that has nothing to show."""
 NAMED: Final = "not switched on for this definition yet"
@@ -60,7 +61,7 @@ def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list
         for each in slot.definitions:
             lines += [_drift(each.definition_id, drift) for drift in each.drifts]
             if each.HasField("decommission") and not each.decommission.HasField("finished_at"):
-                from sidecar.cli.subagent.output.decommission_tables import short_words  # noqa: PLC0415  the same holds
+                from sidecar.cli.subagent.output.decommission_tables import short_words  # noqa: PLC0415  decommissions are rare
 
                 lines.append(short_words(each))
     return lines
@@ -185,9 +186,9 @@ def short(digest: str) -> str:
     return clean(digest.rpartition(":")[2][:8])
 
 
-def _row(slot: pb.SlotStatus, each: pb.DefinitionStatus, several: bool, backends: dict[str, Any]) -> list[Part]:
+def _row(slot: pb.SlotStatus, each: pb.DefinitionStatus, shares_id: bool, backends: dict[str, Any]) -> list[Part]:
     state, gates = definition_effect(each, slot.definitions), gates_words(each)
-    name = f"{clean(each.definition_id)}@{short(each.digest)}" if several else clean(each.definition_id)
+    name = f"{clean(each.definition_id)}@{short(each.digest)}" if shares_id else clean(each.definition_id)
     return [
         Part(clean(slot.slot)),
         Part(name, "bold"),

@@ -15,10 +15,12 @@ from sidecar.core.rollout.facts import SlotRollout
 from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow, RolloutStore
 
 PAGE: Final = 200
+"""Rows of one read."""
 POLL: Final = timedelta(seconds=1)
 # Each watcher reads the store at every change, so their number multiplies the load of a step.
 MOST_WATCHERS: Final = 32
 SOON: Final = timedelta(seconds=5)
+"""When a refused watcher may try again."""
 NOT_TAKEN: Final = frozenset({RolloutEventKind.REFUSED, RolloutEventKind.HELD})
 """Audit events of steps that were not taken."""
 
@@ -105,7 +107,7 @@ class WatchAudit:
             StoreUnavailable: possible after some rows.
             AdmissionRefused: the maximum number of watchers is reached.
         """
-        with self._place() as news:
+        with self._register_watcher() as news:
             after = query.after
             while True:
                 # Before the read: a row that is written during it sets the event again.
@@ -124,7 +126,8 @@ class WatchAudit:
                         await news.wait()
 
     @contextmanager
-    def _place(self) -> Iterator[asyncio.Event]:
+    def _register_watcher(self) -> Iterator[asyncio.Event]:
+        """Count a watcher within the context; yield its event, which is set when there may be new rows."""
         if len(self._waiting) >= MOST_WATCHERS:
             raise AdmissionRefused(
                 f"{MOST_WATCHERS} watch the audit already; come back later",

@@ -1,8 +1,8 @@
 """Detects the bind at which a transition first takes effect. Source: PF1-D-48, TN-85.
 
 A bind only compares two references. The first bind with a new view queues the view's transitions that were not queued
-before, and a loop notes them at the store. The store answers which replica was the first; this one reports the
-transition to its recorder.
+before, and a loop notes them at the store. The store answers which replica was the first; only that replica
+reports the transition to its recorder.
 
 A write that takes too long is given up, although it may still be carried out. The next pass repeats it, and the store
 answers the same, so a transition is reported although the first answer was lost.
@@ -27,6 +27,7 @@ from sidecar.operations.rollout.store.ports import AuditQuery, RolloutRecorder, 
 
 INTERVAL: Final = timedelta(seconds=1)
 LONGEST_WRITE: Final = 5.0
+"""Seconds to note one queued transition, or all transitions of replaced definitions."""
 MOST_ROWS: Final = 1000
 """The most audit rows that are searched for transitions of replaced definitions."""
 REACHED: Final = {
@@ -52,8 +53,8 @@ class EffectiveTransitions:
         self._store = store
         self._clock = clock
         self._recorder = recorder
-        self._bound: RolloutView | None = None
-        self._searched: RolloutView | None = None
+        self._bound: RolloutView | None = None  # the view of the last bind
+        self._searched: RolloutView | None = None  # the last view for which replaced definitions were searched
         self._effective_at: dict[str, datetime] = {}
         self._queue: deque[tuple[Slot, DefinitionId, str]] = deque()
         self._queued: set[str] = set()  # by event id; also those that the queue no longer contains
@@ -135,6 +136,7 @@ class EffectiveTransitions:
                         return
 
     def _queue_transitions(self, view: RolloutView) -> None:
+        """Queue the transitions of a view that were not queued before, with the present time. Memory only."""
         now = self._clock.now()
         # Kills that are not recorded yet, but effective from this bind on. Only the time is kept: the transition is
         # queued when a view shows the recorded kill. Before that, the store has no row that could be marked.
@@ -152,6 +154,7 @@ class EffectiveTransitions:
 
 
 def _transitions(view: RolloutView) -> Iterator[tuple[Slot, DefinitionId, str]]:
+    """Yield slot, definition id and event id of every transition that led to the states in a view."""
     for slot in sorted(view.slots):
         for facts in view.slots[slot].definitions.values():
             for state in REACHED[facts.state]:

@@ -43,7 +43,7 @@ class Period(msgspec.Struct, frozen=True):
         since: None: earlier than the audit is kept.
         until: None: it still is.
         ramp: basis points when it began.
-        request_id: of the step that began it; what other records of that step go by. Empty with no `since`.
+        request_id: of the step that began it; the audit events of that step have it, too. Empty with no `since`.
     """
 
     since: datetime | None
@@ -87,15 +87,15 @@ class ReadActivity(msgspec.Struct, frozen=True):
 
 
 def _periods(present: SlotRollout, past: SlotHistory, asked: ActivityQuery) -> Iterator[Period]:
-    """Read the audit of a slot, and yield when it began and ceased to serve the cohort."""
+    """Yield the periods in which the definition id served the cohort, oldest first, from the audit of its slot."""
     # If retention removed rows, the first period may have begun before the audit.
     before = 0 if past.beginning is None else _ramp_for(past.beginning, asked)
     open_period = Period(None, None, before, "") if before else None
-    then = past.beginning
+    rollout = past.beginning
     for moment in _moments(past.rows):
         # Step by step from the state before: replaying all rows for each moment would take quadratic time.
-        then = as_of(present, moment, then)
-        ramp = _ramp_for(then, asked)
+        rollout = as_of(present, moment, rollout)
+        ramp = _ramp_for(rollout, asked)
         if ramp and open_period is None:
             open_period = Period(moment[-1].at, None, ramp, moment[-1].request_id)
         elif not ramp and open_period is not None:
@@ -111,24 +111,24 @@ def _moments(rows: Sequence[AuditRow]) -> Iterator[Sequence[TransitionEvent | Ro
     return (list(step) for _, step in steps)
 
 
-def _ramp_for(then: SlotRollout, asked: ActivityQuery) -> int:
+def _ramp_for(rollout: SlotRollout, asked: ActivityQuery) -> int:
     """Return the ramp under which a definition id serves the whole cohort; 0: it does not."""
     # A share is a range of buckets. It is served only if both of its ends are, because the buckets of a ramp have no
     # gaps.
     lowest, highest = 0, asked.share - 1
     if asked.key:  # the salt of a slot changes with a new rollout
-        lowest = highest = bucket_of(then.salt, asked.key)
-    digests = (facts.digest for facts in then.of_id(asked.definition_id))
-    return max((_reach(then, digest, lowest, highest) for digest in digests), default=0)
+        lowest = highest = bucket_of(rollout.salt, asked.key)
+    digests = (facts.digest for facts in rollout.of_id(asked.definition_id))
+    return max((_reach(rollout, digest, lowest, highest) for digest in digests), default=0)
 
 
-def _reach(then: SlotRollout, digest: str, lowest: int, highest: int) -> int:
+def _reach(rollout: SlotRollout, digest: str, lowest: int, highest: int) -> int:
     """Return the ramp under which all buckets from `lowest` to `highest` are served by a definition; 0: not all are."""
-    facts = next((each for each in then.definitions.values() if each.digest == digest), None)
-    if facts is None or then.active is None or facts.killed or facts.state is not LifecycleState.PROMOTE:
+    facts = next((each for each in rollout.definitions.values() if each.digest == digest), None)
+    if facts is None or rollout.active is None or facts.killed or facts.state is not LifecycleState.PROMOTE:
         return 0
-    active = then.definitions[then.active]
+    active = rollout.definitions[rollout.active]
     if active.digest == digest:
         return facts.ramp if highest < facts.ramp else 0
-    behind = then.target == digest and lowest >= active.ramp  # serves users outside the active ramp
-    return facts.ramp if behind and highest < facts.ramp else 0
+    outside = rollout.target == digest and lowest >= active.ramp  # serves users outside the active ramp
+    return facts.ramp if outside and highest < facts.ramp else 0

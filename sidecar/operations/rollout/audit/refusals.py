@@ -77,7 +77,8 @@ class RateLimit:
             kind: events with equal kinds are limited together.
             now: seconds of a monotonic clock.
         """
-        # Two spans, so that the next of a kind says how many were left out; never more than twice `most` in memory.
+        # Entries stay for two periods: in the second one, the next event of the kind still learns how many were left
+        # out. Each period adds at most `most` entries, so there are never more than twice as many.
         self._seen = {each: seen for each, seen in self._seen.items() if now < seen[0] + 2 * self._each}
         since, left_out = self._seen.get(kind, (now - self._each, 0))
         if now < since + self._each:
@@ -113,7 +114,7 @@ class RecordRefusals:
         self._news = asyncio.Event()
 
     def note(self, refused: RefusedStep) -> None:
-        """Have a refusal put on the audit, unless there was one like it lately. Never raises, never waits."""
+        """Queue a refusal for the audit, unless there was one like it lately. Never raises, never waits."""
         # A name that does not exist has no slot whose audit could take the row.
         if match_in(self._views().slots, refused.named) is None:
             return
@@ -139,10 +140,10 @@ class RecordRefusals:
         """Write the waiting notes. A note that cannot be written is reported and dropped."""
         while self._waiting:
             refused, at = self._waiting.popleft()
-            if isinstance(await read_within(self._written(refused, at), LONGEST_WRITE), StoreUnavailable):
+            if isinstance(await read_within(self._write_one(refused, at), LONGEST_WRITE), StoreUnavailable):
                 self._recorder.anomaly("refusal_not_on_record", f"{refused.verb} of {refused.asked.definition_id}")
 
-    async def _written(self, refused: RefusedStep, at: datetime) -> None:
+    async def _write_one(self, refused: RefusedStep, at: datetime) -> None:
         """Write one row. Raises `StoreUnavailable`."""
         for _ in range(TRIES):
             slots = {each.slot: each for each in await self._store.rollouts()}

@@ -73,7 +73,7 @@ class RolloutArchive(Protocol):
     async def remove_audit(self, marker: AuditMarker) -> int:
         """Store the marker and remove its rows, in one transaction; return the number of removed rows.
 
-        Stored answers to requests before `before` are removed, too.
+        Stored answers to requests before the marker's `before` are removed, too.
 
         Raises:
             RecordConflict: the marker differs from the rows, or would leave less than 90 days before `made_at`.
@@ -156,22 +156,22 @@ class AuditRetention:
             # One removal after the other, each with a marker of its own: `old_audit` returns a limited number of rows.
             while (old := await self._archive.old_audit(before)) is not None:
                 # Before the removal: afterwards the rows from which the state follows no longer exist.
-                standing = await self._standing(old.number)
+                standing = await self._state_after(old.number)
                 marker = marker_of(old, before, now, self._signer, standing)
                 # The store compares the marker with its rows again: another sidecar may have removed them meanwhile.
                 self.removed += await self._archive.remove_audit(marker)
         except (StoreUnavailable, RecordConflict) as problem:
             self._report(RETENTION_FAILED, str(problem))
 
-    async def _standing(self, number: int) -> Sequence[SlotRollout]:
+    async def _state_after(self, number: int) -> Sequence[SlotRollout]:
         """Return the state of the rollouts after the row `number`, which is removed with all rows before it."""
         markers = await self._archive.audit_markers()
         # Where the last removal ended: the rows before it no longer exist.
-        begun = {each.slot: each for each in markers[-1].standing} if markers else {}
-        gone = await all_rows(self._archive, AuditQuery(), until=number)
-        slots = dict.fromkeys((*begun, *(row.slot for row in gone)))
+        state_before = {each.slot: each for each in markers[-1].standing} if markers else {}
+        removed = await all_rows(self._archive, AuditQuery(), until=number)
+        slots = dict.fromkeys((*state_before, *(row.slot for row in removed)))
         return [
-            as_of(present, [row.body for row in gone if row.slot == present.slot], begun.get(present.slot))
+            as_of(present, [row.body for row in removed if row.slot == present.slot], state_before.get(present.slot))
             for present in await self._archive.rollouts()
             if present.slot in slots
         ]

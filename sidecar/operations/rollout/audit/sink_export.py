@@ -25,11 +25,13 @@ TAKEN_OVER_AFTER: Final = timedelta(minutes=1)
 LONGEST_TAKE: Final = 10.0
 """Seconds for one batch."""
 LONGEST_READ: Final = 5.0
+"""Seconds for one access to the store."""
 BATCH: Final = 200
+"""Rows of one call of a sink."""
 LONGEST_PROBLEM: Final = 300
 """The most characters of a sink's error that are stored."""
 MOST: Final = 5_000
-"""The most rows that are searched for exportable ones: others wait for their first bind, or for another sink."""
+"""The most unexported rows that one search reads. Many may not be due: they wait for a bind, or for another sink."""
 
 
 class SinkExport(Struct, kw_only=True):
@@ -77,9 +79,9 @@ class SinkExport(Struct, kw_only=True):
 
     async def look(self) -> None:
         """Export the waiting rows, batch after batch, until none is left or the sink or the store fails."""
-        while (more := await self._export_some()) is None:
+        while (finished := await self._export_some()) is None:
             pass
-        self._failures = 0 if more else self._failures + 1
+        self._failures = 0 if finished else self._failures + 1
 
     async def _export_some(self) -> bool | None:
         """Export some rows. None: there may be more; True: none is left; False: the sink or the store failed."""
@@ -87,17 +89,18 @@ class SinkExport(Struct, kw_only=True):
         if isinstance(ready, StoreUnavailable):
             return False
         fresh = self._fresh(ready)
-        self._waiting_since = min((_since(row) for row in fresh), default=None)
+        self._waiting_since = min((_due_since(row) for row in fresh), default=None)
         if not fresh:
             self.problem = ""  # another replica has exported the rows that this one could not
         # Without fresh rows, the replicas need not be read.
-        mine = fresh if not fresh or await self._is_mine() else [row for row in fresh if self._is_old(row)]
-        sent = await self._send_all(mine)
+        all_due = not fresh or await self._exports_here()
+        due = fresh if all_due else [row for row in fresh if self._is_old(row)]
+        sent = await self._send_all(due)
         # Also after a failure: all sinks may have accepted other rows of these in the meantime.
         marked = await self._mark_exported(ready)
         if not sent or not marked:
             return False
-        return None if mine else True
+        return None if due else True
 
     async def _ready(self) -> Sequence[AuditRow] | StoreUnavailable:
         """Return the rows that may be exported: transitions once they have taken effect, all other rows at once."""
@@ -115,6 +118,7 @@ class SinkExport(Struct, kw_only=True):
             limit = min(limit * 5, MOST)  # rows that wait for a bind or for another sink must not block the rest
 
     def _fresh(self, rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
+        """Return the rows that this sink has not accepted yet."""
         return [row for row in rows if row.number not in self.taken[self.name]]
 
     async def _send_all(self, rows: Sequence[AuditRow]) -> bool:
@@ -125,20 +129,22 @@ class SinkExport(Struct, kw_only=True):
         return True
 
     async def _send(self, rows: Sequence[AuditRow]) -> bool:
+        """Send one batch to the sink; return whether the sink has accepted it."""
         try:
             async with asyncio.timeout(self.longest_take):
                 await self.sink.take([_entry(row) for row in rows])
         except SinkUnavailable as refused:
-            return self._failed(str(refused)[:LONGEST_PROBLEM])
+            return self._report_failure(str(refused)[:LONGEST_PROBLEM])
         except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises, the rows stay
-            return self._failed(type(error).__name__)
+            return self._report_failure(type(error).__name__)
         self.problem = ""
         # After the sink has accepted: a row that counted before would be lost if the sink failed now.
         self.taken[self.name].update(row.number for row in rows)
         self.handed_on += len(rows)
         return True
 
-    def _failed(self, why: str) -> bool:
+    def _report_failure(self, why: str) -> bool:
+        """Store and report why the sink failed. Returns False, the result of the send."""
         self.problem = why
         self.recorder.anomaly("audit_sink_failed", f"{self.name}: {why}")
         return False
@@ -152,7 +158,7 @@ class SinkExport(Struct, kw_only=True):
                 return False
         return True
 
-    async def _is_mine(self) -> bool:
+    async def _exports_here(self) -> bool:
         """Return whether this replica exports now: the living one with the smallest id."""
         # If the replicas are unknown, another one may be exporting, so rows wait until they are old.
         # The smallest id, because each replica can find it without an agreement with the others.
@@ -163,14 +169,15 @@ class SinkExport(Struct, kw_only=True):
         return instance <= min((each.instance for each in replicas if each.alive), default=instance)
 
     def _is_old(self, row: AuditRow) -> bool:
-        return self.clock.now() - _since(row) >= TAKEN_OVER_AFTER
+        return self.clock.now() - _due_since(row) >= TAKEN_OVER_AFTER
 
 
 def _batches(rows: Sequence[AuditRow]) -> Iterator[Sequence[AuditRow]]:
     return (rows[start : start + BATCH] for start in range(0, len(rows), BATCH))
 
 
-def _since(row: AuditRow) -> datetime:
+def _due_since(row: AuditRow) -> datetime:
+    """Return the time from which a row may be exported."""
     return row.effective_at or row.body.at
 
 

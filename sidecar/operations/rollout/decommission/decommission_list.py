@@ -40,7 +40,7 @@ class DecommissionReading(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         revision: of the slot's rollout.
         left: what must be removed or decided before it can end, one sentence each.
-        blocks, tools: that the definition names, whether or not others use them.
+        blocks, tools: that the definition names, without blocks of the platform; other definitions may use them, too.
         pinned: open turns of all replicas that are bound to the definition, in any content.
     """
 
@@ -91,7 +91,7 @@ class ReadDecommissions(msgspec.Struct, frozen=True):
             record=record,
             overdue=record.overdue(self.clock.now()),
             left=() if ended else (UNSEEN, *pending_steps(facts)) if scope is None else leftovers(scope),
-            blocks=tuple(block.id for block in scope.card.blocks if _its_own(block)) if scope else (),
+            blocks=tuple(block.id for block in scope.card.blocks if _is_of_vertical(block)) if scope else (),
             tools=_tools(scope),
             pinned=pinned.get(facts.definition_id, 0),
         )
@@ -116,7 +116,7 @@ class WatchDecommissions:
         self._clock = clock
         self._recorder = recorder
         self._warned: dict[Digest, datetime] = {}
-        self._on_record: dict[Digest, datetime] = {}
+        self._on_record: dict[Digest, datetime] = {}  # the due dates of decommissions whose row is recorded
 
     async def run(self) -> None:
         """Check periodically; the supervisor owns this loop."""
@@ -128,7 +128,11 @@ class WatchDecommissions:
         """Check once. Each overdue decommission causes at most one warning a day, and one row of the audit."""
         now = self._clock.now()
         # From the view in memory: a check every minute must not read the store.
-        late = {facts.digest: (rollout, facts, record) for rollout, facts, record in self._all() if record.overdue(now)}
+        late = {
+            facts.digest: (rollout, facts, record)
+            for rollout, facts, record in self._all_decommissions()
+            if record.overdue(now)
+        }
         # Definitions that are no longer overdue are forgotten: a decommission that becomes overdue again is reported at
         # once.
         self._warned = {digest: at for digest, at in self._warned.items() if digest in late}
@@ -141,24 +145,24 @@ class WatchDecommissions:
             # By due date: a decommission that was undone and begun again has another one, and needs a row of its own.
             if self._on_record.get(digest) != record.due_at:
                 event = window_passed(rollout, facts, record, now, detail)
-                if await self._recorded(_noted(rollout, event)):
+                if await self._record(_write_of(rollout, event)):
                     self._on_record[digest] = record.due_at
 
-    async def _recorded(self, change: RolloutWrite) -> bool:
-        """Return whether the row is recorded; if it is not, the next pass tries again."""
+    async def _record(self, change: RolloutWrite) -> bool:
+        """Record the row; return whether this succeeded. If it did not, the next pass tries again."""
         try:
             written = await read_within(self._store.write(change), LONGEST_WRITE)
         except RevisionConflict:  # the view is outdated; the next pass has a newer one
             return False
         return not isinstance(written, StoreUnavailable)
 
-    def _all(self) -> Iterator[tuple[SlotRollout, DefinitionFacts, Decommission]]:
+    def _all_decommissions(self) -> Iterator[tuple[SlotRollout, DefinitionFacts, Decommission]]:
         slots = self._views.current().slots
         for slot in sorted(slots):
             yield from ((slots[slot], facts, record) for facts, record in _decommissions_of(slots[slot]))
 
 
-def _noted(rollout: SlotRollout, event: RolloutEvent) -> RolloutWrite:
+def _write_of(rollout: SlotRollout, event: RolloutEvent) -> RolloutWrite:
     """Return the write of an audit row, with the answer by which the store recognises a second write."""
     answer = StoredAnswer(event.request_id, event.request_id, DONE, "", event.at, event.actor)
     return RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(event,), answer=answer)
@@ -170,7 +174,7 @@ def _decommissions_of(rollout: SlotRollout) -> Iterator[tuple[DefinitionFacts, D
             yield facts, facts.decommission
 
 
-def _its_own(block: PromptBlock) -> bool:
+def _is_of_vertical(block: PromptBlock) -> bool:
     # Blocks of the platform stay when a definition goes: every definition needs them.
     return block.id not in REQUIRED_BLOCKS and block.owner != PLATFORM_OWNER
 

@@ -134,8 +134,8 @@ def _laid_out(
         case BeginDecommission():
             return decommission.begin(rollout, facts.digest, window, by)
         case TakeDecommissionStep(step=step, code=code, confirmed=confirmed):
-            taking = decommission.StepCompletion(step=step, code=code, confirmed=confirmed)
-            return decommission.complete_step(rollout, facts.digest, taking, by)
+            completion = decommission.StepCompletion(step=step, code=code, confirmed=confirmed)
+            return decommission.complete_step(rollout, facts.digest, completion, by)
         case DecideDecommission(matter=matter, choice=choice):
             return decommission.decide(rollout, facts.digest, matter, choice, by)
         case UndoDecommission():

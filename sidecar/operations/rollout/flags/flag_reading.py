@@ -62,22 +62,22 @@ class ReadFlags(msgspec.Struct, frozen=True):
         """Return the flags of a slot or of a definition's slot. Raises `UnknownDefinition`, `StoreUnavailable`."""
         # All rollouts, because definitions of other slots may share a flag.
         rollout, rollouts = await find_rollout(self.store, name), await self.store.rollouts()
-        return tuple([await self._of(rollout, facts, rollouts) for facts in rollout.definitions.values()])
+        return tuple([await self._flags_of(rollout, facts, rollouts) for facts in rollout.definitions.values()])
 
-    async def _of(
+    async def _flags_of(
         self, rollout: SlotRollout, facts: DefinitionFacts, rollouts: Sequence[SlotRollout]
     ) -> DefinitionFlagsReading:
         flags, writer = self.flags.current(), self.writer_of(facts.vertical)
         backend_of = flags.routes.backend_of
-        backend, read = backend_of(facts.vertical), []
+        backend, readings = backend_of(facts.vertical), []
         for kind, name in ((FlagKind.KILL, facts.flag), (FlagKind.COHORT, facts.cohort_flag)):
             if name is None:
                 continue
             # Other backends have their own history, which the sidecar does not see.
             kept = await writer.kept(name) if isinstance(writer, FlagStore) else None
             # Per backend: two backends may have flags of the same name, which are independent.
-            there = definitions_using(rollouts, name, lambda vertical: backend_of(vertical) == backend)
-            read.append(
+            gated = definitions_using(rollouts, name, lambda vertical: backend_of(vertical) == backend)
+            readings.append(
                 FlagReading(
                     kind=kind,
                     name=name,
@@ -85,13 +85,13 @@ class ReadFlags(msgspec.Struct, frozen=True):
                     version=kept.revision if kept else 0,
                     changed_at=kept.changed_at if kept else None,
                     changed_by=kept.changed_by if kept else "",
-                    shared_with=tuple(each for each in there if each.facts.digest != facts.digest),
+                    shared_with=tuple(each for each in gated if each.facts.digest != facts.digest),
                 )
             )
         return DefinitionFlagsReading(
             rollout=rollout,
             facts=facts,
-            flags=tuple(read),
+            flags=tuple(readings),
             backend=BackendReading(backend, backend not in flags.stale_backends, self.flags.ages().get(backend)),
             # A writer that asks an operator for an edit cannot switch the flag itself.
             writable=facts.flag is not None and not writer.edit_for(facts.flag, False),

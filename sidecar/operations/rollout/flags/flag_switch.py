@@ -2,8 +2,8 @@
 
 No lifecycle state changes here. `KillFlagWatcher` notices a kill flag that was switched off here like one that was
 switched off elsewhere, and makes one kill of it. The audit records the operator of the switch in a separate, earlier
-event. Flags of the embedded backend are switched in the transaction that stores audit and answer. Flags of `memory` are
-switched first: they are lost with the process, as is the audit next to them.
+event. Flags of the embedded backend are switched in the transaction that stores audit and answer. Flags of the
+backend `memory` are switched first: they are lost with the process, as is the audit next to them.
 """
 
 import asyncio
@@ -89,9 +89,9 @@ class ManualFlagSwitch(msgspec.Struct, frozen=True, kw_only=True):
         """
         rollout, facts = found
         name, backend_of = flag_of(facts, asked.flag), self.flags().routes.backend_of
-        home, on = backend_of(facts.vertical), isinstance(asked, SwitchFlagOn)
-        # Only those of the same backend: a flag of this name in another one is independent of it.
-        gated = definitions_using(rollouts, name, lambda vertical: backend_of(vertical) == home)
+        backend, on = backend_of(facts.vertical), isinstance(asked, SwitchFlagOn)
+        # Only definitions of the same backend: a flag of this name in another backend is independent.
+        gated = definitions_using(rollouts, name, lambda vertical: backend_of(vertical) == backend)
         others = [each for each in gated if each.facts.digest != facts.digest]
         writer = self.writer_of(facts.vertical)
         if isinstance(writer, FlagStore):
@@ -116,7 +116,7 @@ class ManualFlagSwitch(msgspec.Struct, frozen=True, kw_only=True):
         told = FlagSwitched(
             kind=asked.flag,
             name=name,
-            backend=home,
+            backend=backend,
             before=before or FlagValue.OFF,  # a flag that was never created is off
             after=wanted,
             version=version,

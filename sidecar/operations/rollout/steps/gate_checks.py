@@ -83,9 +83,9 @@ class GateEvaluator(msgspec.Struct, frozen=True):
         results: list[GateResult] = []
         # `dict.fromkeys` removes duplicates and keeps the order: the platform and a policy may require the same gate.
         for gate in dict.fromkeys(gates):
-            result = await self._result(msgspec.structs.replace(question, gate=gate), vertical)
+            result = await self._ask(msgspec.structs.replace(question, gate=gate), vertical)
             if result.verdict is GateVerdict.FAIL:
-                if _overridden(facts, question, gate, self.clock.now()):
+                if _is_overridden(facts, question, gate, self.clock.now()):
                     result = msgspec.structs.replace(result, overridden=True)
                 # A dry run changes nothing, and metrics of failed gates count steps that were tried.
                 elif not question.dry_run:
@@ -93,7 +93,8 @@ class GateEvaluator(msgspec.Struct, frozen=True):
             results.append(result)
         return tuple(results)
 
-    async def _result(self, question: GateQuestion, vertical: Vertical) -> GateResult:
+    async def _ask(self, question: GateQuestion, vertical: Vertical) -> GateResult:
+        """Call one gate. Without an answer that counts, the verdict is `UNAVAILABLE`."""
         client = self.client_for(vertical, question.gate)
         if client is None:
             missing = "no gate client is configured for it; set policy.default.gates, see docs/gates.md"
@@ -112,25 +113,27 @@ class GateEvaluator(msgspec.Struct, frozen=True):
         except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             problem = f"its client raised {type(error).__name__}"
         else:
-            return self._accepted(question, answer)
-        return self._hold(UNAVAILABLE, question, problem)
+            return self._check_answer(question, answer)
+        return self._unavailable(UNAVAILABLE, question, problem)
 
-    def _accepted(self, question: GateQuestion, answer: object) -> GateResult:
+    def _check_answer(self, question: GateQuestion, answer: object) -> GateResult:
+        """Return the result of an answer; the verdict is `UNAVAILABLE` if the answer does not count."""
         if not isinstance(answer, GateAnswer) or not isinstance(answer.verdict, Verdict):
-            return self._hold(NOT_BELIEVED, question, "what it answered is no verdict")
+            return self._unavailable(NOT_BELIEVED, question, "what it answered is no verdict")
         # A gate that answers from a cache, or about an earlier content of the definition, must not let this step pass.
         differs = [name for name in ECHOED if getattr(answer, name) != getattr(question, name)]
         if differs:
-            return self._hold(NOT_BELIEVED, question, f"it answered about another {', '.join(differs)}")
+            return self._unavailable(NOT_BELIEVED, question, f"it answered about another {', '.join(differs)}")
         # Checked at run time, because plugins are not type-checked. A naive time cannot be compared with the clock.
         expires_at: object = answer.expires_at
         if not isinstance(expires_at, datetime) or expires_at.utcoffset() is None:
-            return self._hold(NOT_BELIEVED, question, "it does not say when its verdict expires")
+            return self._unavailable(NOT_BELIEVED, question, "it does not say when its verdict expires")
         if expires_at <= self.clock.now():
-            return self._hold(NOT_BELIEVED, question, f"its verdict expired at {expires_at.isoformat()}")
+            return self._unavailable(NOT_BELIEVED, question, f"its verdict expired at {expires_at.isoformat()}")
         return GateResult(question.gate, GateVerdict(answer.verdict.value), _plain(answer.summary))
 
-    def _hold(self, anomaly: str, question: GateQuestion, problem: str) -> GateResult:
+    def _unavailable(self, anomaly: str, question: GateQuestion, problem: str) -> GateResult:
+        """Report an anomaly, and return the result that holds the step."""
         self.recorder.anomaly(anomaly, f"{question.gate} of {question.definition_id}: {problem}")
         return GateResult(question.gate, GateVerdict.UNAVAILABLE, problem)
 
@@ -162,7 +165,7 @@ def _plain(text: object) -> str:
     return " ".join(text.split())[:LONGEST_SUMMARY] if isinstance(text, str) else ""
 
 
-def _overridden(facts: DefinitionFacts, question: GateQuestion, gate: str, now: datetime) -> bool:
+def _is_overridden(facts: DefinitionFacts, question: GateQuestion, gate: str, now: datetime) -> bool:
     def fits(override: Override) -> bool:
         # One gate and one step: an override for 5 % must not let a later raise to 50 % pass.
         step = (override.gate, override.from_ramp, override.to_ramp)

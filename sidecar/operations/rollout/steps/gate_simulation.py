@@ -60,12 +60,12 @@ class AnswerEffect(msgspec.Struct, frozen=True):
 
 
 async def answers_of_policies(
-    own: NamedPolicies, card: Card, from_ramp: int, to_ramp: int | None, now: datetime
+    of_vertical: NamedPolicies, card: Card, from_ramp: int, to_ramp: int | None, now: datetime
 ) -> dict[str, PolicyAnswer]:
     """Return the answer of each policy about a raise to `to_ramp` basis points, or about the promotion if it is None.
 
-    The step is the first one of this definition, and one operator has requested it. A ramp that is lowered asks no
-    policy.
+    The step is the first one of this definition, and one operator has requested it. Empty if the ramp does not rise:
+    such a step calls no policy.
     """
     if to_ramp is not None and to_ramp <= from_ramp:
         return {}
@@ -85,7 +85,7 @@ async def answers_of_policies(
         now=now,
     )
     # Reports of the policies are dropped: a simulation must not raise alarms.
-    return await policy_answers(own, step, asked_at_once, lambda _kind, _detail: None)
+    return await policy_answers(of_vertical, step, asked_at_once, lambda _kind, _detail: None)
 
 
 def questions_of(

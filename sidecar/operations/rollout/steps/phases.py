@@ -52,7 +52,8 @@ class Phases(Struct, frozen=True, kw_only=True):
         dated_as_held: the record has the time from which the step held, not the time of the write.
         reused: the consequence of a request id that was used before.
         by_revision: a request that names a revision is refused at another one.
-        tries: how often the step is computed again when other writes come first, if the request names no revision.
+        tries: how often the step is computed at most, because other writes may come first. A request that names a
+            revision gets one try if `by_revision`.
         proven: the content that would serve users must be proven to be valid and complete.
         policies: the step as which lifecycle policies judge it; None: no policy and no gate is called.
         gates: the platform's gates are called; a policy can add gates to any step that it judges.

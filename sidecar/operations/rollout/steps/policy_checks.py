@@ -30,8 +30,8 @@ LONGEST_REASON: Final = 300
 """The most characters of a policy's reason that an operator is shown."""
 GATE_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,59}\Z")
 
-STANDS: Final = tuple(f"{error.reason}:" for error in (PolicyDenied, GateFailed, GateHeld))
-"""Refusals whose request still counts as an approval. A step that the rules refuse cannot be approved."""
+APPROVES: Final = tuple(f"{error.reason}:" for error in (PolicyDenied, GateFailed, GateHeld))
+"""How the detail of a refusal begins whose request counts as an approval. A step that the rules refuse has none."""
 MORE_FOR_USERS: Final = frozenset({RolloutEventKind.ACTIVATED, RolloutEventKind.REVISED})
 
 NamedPolicies = Sequence[tuple[str, LifecyclePolicy]]
@@ -46,12 +46,12 @@ async def asked_at_once(policy: LifecyclePolicy, facts: StepFacts) -> object:
 
 
 async def policy_answers(
-    own: NamedPolicies, facts: StepFacts, ask: AsksPolicy, on_broken: Callable[[str, str], None]
+    of_vertical: NamedPolicies, facts: StepFacts, ask: AsksPolicy, on_broken: Callable[[str, str], None]
 ) -> dict[str, PolicyAnswer]:
-    """Return the answers of the platform's policy and of a vertical's own ones about a step, by the policy's name.
+    """Return the answers of the platform's policy and of a vertical's policies about a step, by the policy's name.
 
     Args:
-        own: policies of the vertical.
+        of_vertical: policies of the vertical.
         facts: about the step.
         ask: asks one policy.
         on_broken: receives a kind of anomaly and a text for each policy that fails.
@@ -59,7 +59,7 @@ async def policy_answers(
     # Created here and not configured: no setting can leave the platform's rules out.
     answers = {PLATFORM: PlatformRules().check(facts)}
     # All are called, even after a denial: the operator learns every reason in one attempt.
-    for name, policy in own:
+    for name, policy in of_vertical:
         answers[name] = await _answer(name, policy, facts, ask, on_broken)
     return answers
 
@@ -69,24 +69,25 @@ async def _answer(
 ) -> PolicyAnswer:
     """Ask one policy; anything but a valid answer denies the step."""
 
-    def broken(what: str) -> PolicyAnswer:
+    def deny(what: str) -> PolicyAnswer:
+        """Report the policy as broken, and return a denial that says so."""
         on_broken("policy_broken", f"{name} {what}")
         return PolicyAnswer(f"policy {name} {what}; fix it, or remove it from the settings")
 
     try:
         answer = await ask(policy, facts)
     except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises denies
-        return broken(f"raised {type(error).__name__}")
+        return deny(f"raised {type(error).__name__}")
     # Named, because `except BaseException` would also swallow `CancelledError`, with which the caller is cancelled.
     except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
-        return broken(f"raised {type(error).__name__}")
+        return deny(f"raised {type(error).__name__}")
     if not isinstance(answer, PolicyAnswer):
-        return broken(f"answered a {type(answer).__name__}")
+        return deny(f"answered a {type(answer).__name__}")
     # Checked at run time, because plugins are not type-checked.
     denied: object = answer.denied
     gates: object = answer.more_gates
     if not isinstance(denied, str) or not isinstance(gates, tuple) or not all(map(_is_gate, gates)):
-        return broken("gave an answer whose reason or gates are invalid")
+        return deny("gave an answer whose reason or gates are invalid")
     # On one line and cut: the reason goes into the audit and to operators' terminals.
     return PolicyAnswer(f"{name}: {' '.join(denied.split())[:LONGEST_REASON]}" if denied else "", gates)
 
@@ -127,9 +128,9 @@ class Policies:
         # A lower ramp is the safe direction. It must work while a policy, or the store of approvals, does not.
         if step is Step.SET_RAMP and to <= found.facts.ramp:
             return ()
-        own = self._of_vertical(found.facts.vertical)
+        policies = self._of_vertical(found.facts.vertical)
         facts_of_step = await self._facts(step, found, to, asked, actor)
-        answers = await policy_answers(own, facts_of_step, self._ask_one, self._recorder.anomaly)
+        answers = await policy_answers(policies, facts_of_step, self._ask_one, self._recorder.anomaly)
         combined = combine_answers(list(answers.values()))
         if combined.denied:
             raise PolicyDenied(combined.denied, metadata={"step": step})
@@ -139,7 +140,7 @@ class Policies:
         (rollout, facts), now = found, self._clock.now()
         rows = await self._rows(rollout.slot, facts)
         # The subject of this request is added below, with the present time: a request renews its own approval.
-        standing = {each.subject: each for each in approvals_of(rows, facts, asked.sought) if each.subject != actor}
+        others = {each.subject: each for each in approvals_of(rows, facts, asked.sought) if each.subject != actor}
         return StepFacts(
             step=step,
             slot=rollout.slot,
@@ -154,7 +155,7 @@ class Policies:
             gate=asked.gate if isinstance(asked, OverrideGate) else "",
             from_mode=rollout.mode,
             to_mode=asked.mode if isinstance(asked, Configure) else rollout.mode,
-            approvals=(*standing.values(), Approval(actor, now, asked.actor_key)),
+            approvals=(*others.values(), Approval(actor, now, asked.actor_key)),
             last_step_at=last_step_of(rows, facts),
             now=now,
         )
@@ -170,10 +171,10 @@ class Policies:
             for row in page:
                 event = row.body
                 if isinstance(event, RolloutEvent) and event.what in NOT_TAKEN:
-                    stands = str(event.detail.startswith(STANDS))
+                    approves = str(event.detail.startswith(APPROVES))
                     # Bounded by subjects and steps: a subject that repeats a refused request a thousand times does not
                     # fill the memory.
-                    latest[event.digest, event.actor, event.sought, f"{event.before}", stands] = row
+                    latest[event.digest, event.actor, event.sought, f"{event.before}", approves] = row
                 else:
                     taken.append(row)
         return sorted((*taken, *latest.values()), key=lambda row: row.number)
@@ -195,7 +196,7 @@ def approvals_of(rows: Sequence[AuditRow], facts: DefinitionFacts, sought: str) 
         if not isinstance(event, RolloutEvent) or event.what not in NOT_TAKEN:
             # A step that was taken changes the definition, so earlier approvals no longer refer to its present state.
             latest.clear()
-        elif (event.before, event.sought) == (facts.ramp, sought) and event.detail.startswith(STANDS) and event.actor:
+        elif (event.before, event.sought) == (facts.ramp, sought) and event.detail.startswith(APPROVES) and event.actor:
             # Removed first, so that the renewed approval is the newest in the order of the dictionary.
             latest.pop(event.actor, None)
             latest[event.actor] = Approval(event.actor, event.at, event.actor_key)

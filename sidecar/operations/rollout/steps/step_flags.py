@@ -54,22 +54,22 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
         # Only these two stages expose users. Releasing a flag that is off would end a pause that an operator had made.
         if after.flags is before.flags or after.flags not in {FlagPair.RETIRED, FlagPair.ON}:
             return
-        whose = [before] if after.flags is FlagPair.RETIRED else self._live_behind(change, after)
+        exposed = [before] if after.flags is FlagPair.RETIRED else self._others_switched_on(change, after)
         for name in (before.flag, before.cohort_flag):
-            if name is None or not whose:
+            if name is None or not exposed:
                 continue
             value, share = await self._value(name, before.vertical), self.snapshot().share(name, before.vertical)
             if value is not FlagValue.ON or share < WHOLE:
                 # One definition as an example, with the first digits of its digest: `sha256:` takes seven characters.
-                one = f"{whose[0].definition_id} ({whose[0].digest[7:15]})"
+                example = f"{exposed[0].definition_id} ({exposed[0].digest[7:15]})"
                 # A flag that is on for a share still excludes the other users.
                 seen = value.value if value is not FlagValue.ON else f"on for {share / 100:g} % of users"
                 raise TransitionRefused(
-                    f"the flag {name} is {seen}, which keeps {one} from its users, and this would give it"
+                    f"the flag {name} is {seen}, which keeps {example} from its users, and this would give it"
                     " back to them; it can be done once both flags are seen on for everybody"
                 )
 
-    def _live_behind(self, change: Change, facts: DefinitionFacts) -> list[DefinitionFacts]:
+    def _others_switched_on(self, change: Change, facts: DefinitionFacts) -> list[DefinitionFacts]:
         """Return the other definitions with the same flags whose rollout has switched them on."""
         return [each for each in self._sharing(change, facts) if each.flags is FlagPair.ON]
 
@@ -88,10 +88,10 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
         return FlagValue.ON if kept is not None and kept.on else FlagValue.OFF
 
     async def prepare(self, change: Change, before: DefinitionFacts, actor: str) -> tuple[str, ...]:
-        """Switch the flags as the change needs them; return the changes that an operator must make first, one per line.
+        """Switch the flags as the change needs them; return the changes that an operator must make first, a text each.
 
         Raises:
-            StoreUnavailable: a flag could not be switched; nothing else was done.
+            StoreUnavailable: a flag could not be switched. Earlier ones may be switched; the step can be repeated.
         """
         after = change.rollout.definitions[before.digest]
         if after.flags is before.flags or after.flags not in WANTED:

@@ -1,4 +1,4 @@
-"""Takes one step of a rollout: requested once, answered once, and recorded before it takes effect.
+"""Takes one step of a rollout: a repeated request gets the first answer, and a step is recorded before it takes effect.
 
 All kinds of steps share this code; `phases.py` lists the phases of each kind. A refused or held request also keeps
 its answer. Kills and ramp-downs take effect in a replica before they arrive here (`stops/`).
@@ -57,7 +57,7 @@ from sidecar.operations.rollout.stored_answers import (
 )
 from sidecar.policy.lifecycle import PLATFORM_POLICY_VERSION, GateQuestion
 
-ASKED_GATES = (RolloutEventKind.RAMP_SET, RolloutEventKind.FLAGS_CREATED, RolloutEventKind.CONFIGURED)
+GATED_EVENTS = (RolloutEventKind.RAMP_SET, RolloutEventKind.FLAGS_CREATED, RolloutEventKind.CONFIGURED)
 """Events of steps for which gates are called."""
 
 
@@ -110,7 +110,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         Args:
             asked: the request.
             actor: the authenticated operator.
-            held: the local stop; neither its revision nor a used request id prevents that it is recorded.
+            held: the local stop, already in effect: recorded whatever revision `asked` names, even if its id was used.
 
         Raises:
             RequestIdReused, RevisionConflict, TransitionRefused, PolicyDenied, GateFailed, GateHeld, UnknownDefinition,
@@ -123,7 +123,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
             if earlier is not None and phases.repeats:
                 return previous_answer(earlier, own, actor)
             try:
-                return await self._taken(own, actor, held, earlier)
+                return await self._take(own, actor, held, earlier)
             except phases.overtaken as other:
                 conflict = other
         # Another write came first. It may have been another attempt of this very request, here or at another replica.
@@ -149,7 +149,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
             earlier = await self.store.answer(own.request_id)
         return own, earlier
 
-    async def _taken(
+    async def _take(
         self, asked: StepRequest, actor: str, held: StopInEffect | None, earlier: StoredAnswer | None
     ) -> StepAnswer:
         phases = phases_of(asked)
@@ -162,10 +162,10 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         at = held.stop.at if held is not None and phases.dated_as_held else self.clock.now()
         by, gates = actor_of(asked, actor, at, self.audit_context()), tuple[GateResult, ...]()
         try:
-            plan = await self._laid_out(asked, found, rollouts, by, held)
+            plan = await self._plan(asked, found, rollouts, by, held)
             if phases.proven:
                 await self.proofs.prove(asked, *found)
-            gates = await self._asked_all(asked, found, actor)  # after the cheap checks: a gate takes seconds
+            gates = await self._ask_all(asked, found, actor)  # after the cheap checks: a gate takes seconds
             refuse_unless_passed(gates)
             plan = replace(plan, gates=gates)
             if phases.flags:
@@ -174,9 +174,9 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
             if earlier is None and not asked.dry_run:  # a stored answer is kept
                 await self._keep_refusal(asked, found, by, refused, gates)
             raise
-        return await self._done(asked, plan, by, held, answered=earlier is None)
+        return await self._write_and_answer(asked, plan, by, held, store_answer=earlier is None)
 
-    async def _laid_out(
+    async def _plan(
         self,
         asked: StepRequest,
         found: DefinitionMatch,
@@ -200,7 +200,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether a kill that was completed before still has something to kill."""
         return transitions.may_be_killed(found.facts, flag_exists=self.flags.kill_flag_exists(found.facts))
 
-    async def _asked_all(self, asked: StepRequest, found: DefinitionMatch, actor: str) -> tuple[GateResult, ...]:
+    async def _ask_all(self, asked: StepRequest, found: DefinitionMatch, actor: str) -> tuple[GateResult, ...]:
         """Call the policies, then the gates of the step and those that a policy added."""
         rollout, facts = found
         step = asked_of_policies(asked, rollout)
@@ -222,13 +222,12 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
             question_id=asked.request_id,
             dry_run=asked.dry_run,
         )
-        gates = (*gates_of(asked, rollout, facts), *more)
-        return await self.gates.ask_all(question, gates, facts.vertical, facts)
+        return await self.gates.ask_all(question, (*gates_of(asked, rollout, facts), *more), facts.vertical, facts)
 
-    async def _done(
-        self, asked: StepRequest, plan: _Plan, by: Actor, held: StopInEffect | None, *, answered: bool
+    async def _write_and_answer(
+        self, asked: StepRequest, plan: _Plan, by: Actor, held: StopInEffect | None, *, store_answer: bool
     ) -> StepAnswer:
-        """Switch the flags, write, and answer; without `answered` no answer is stored."""
+        """Switch the flags, write, and return the answer. `store_answer`: the request id has no stored answer yet."""
         phases, (before, facts), change = phases_of(asked), plan.found, _with_gates(plan.change, plan.gates)
         warnings = await self.flags.unserved(change, facts) if phases.flags else ()
         if isinstance(asked, RetireFlags):
@@ -245,7 +244,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
             return replace(plan.answer(asked, before), edits=edits)
         answer = plan.answer(asked, change.rollout, changed=change.rollout is not before or bool(change.events))
         answer = replace(answer, warnings=warnings)
-        kept = stored_answer(asked, DONE, msgspec.json.encode(answer).decode(), by) if answered else None
+        kept = stored_answer(asked, DONE, msgspec.json.encode(answer).decode(), by) if store_answer else None
         write = _write(before, change, kept)  # one transaction: state, audit and answer
         await ((held and held.write) or self.store.write)(plan.switch.written(write, by) if plan.switch else write)
         if not phases.says_version:
@@ -266,7 +265,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         event = event_about(rollout, facts, what, by, to=to, detail=f"{refused.reason}: {refused.message}")
         event = replace(event, sought=asked.sought, gate_results=gates)
         kept = stored_answer(asked, refused.reason, refused.message, by)
-        await self.store.write(_write(rollout, Change(rollout, (), (event,)), kept))  # if this conflicts: judged again
+        await self.store.write(_write(rollout, Change(rollout, (), (event,)), kept))  # on a conflict: tried again
 
 
 def _refuse_other_revision(asked: StepRequest, rollout: SlotRollout) -> None:
@@ -282,7 +281,7 @@ def _with_gates(change: Change, gates: tuple[GateResult, ...]) -> Change:
     words = words_of(gates)
     events = (
         replace(event, detail=f"{event.detail}; {words}" if event.detail else words, gate_results=gates)
-        if gates and event.what in ASKED_GATES
+        if gates and event.what in GATED_EVENTS
         else event
         for event in change.events
     )

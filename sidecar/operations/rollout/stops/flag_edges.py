@@ -34,7 +34,7 @@ INTERVAL: Final = timedelta(seconds=1)
 SETTLES_IN: Final = timedelta(seconds=30)
 """How long after a switch a backend may return the old state to another sidecar.
 
-An off that is an edge only by the record counts only this long after the flag was switched on.
+An off that is an edge only by the record counts only if the flag was switched on at least this long ago.
 """
 
 
@@ -45,6 +45,7 @@ class _Watched(Struct):
         flag, vertical: as named when the watch began. Another name or vertical may mean another backend, and begins
             anew.
         since: monotonic seconds at which its state became known here.
+        pair: the stage of the definition's two flags when the watch began.
         on: it was confirmed on since then.
     """
 
@@ -126,11 +127,11 @@ class KillFlagWatcher:
     def _fell(self, facts: DefinitionFacts, flags: FlagSnapshot) -> bool:
         """Note the flag of a definition; return whether it fell."""
         watched = self._watched.get(facts.digest)
-        same = watched is not None and (watched.flag, watched.vertical) == (facts.flag, facts.vertical)
+        same_flag = watched is not None and (watched.flag, watched.vertical) == (facts.flag, facts.vertical)
         # A new stage of the pair begins a new observation: values that were fetched before the sidecar switched the
         # flag say nothing about the new stage.
-        if watched is None or not same or watched.pair is not facts.flags:
-            on = watched is not None and same and watched.on
+        if watched is None or not same_flag or watched.pair is not facts.flags:
+            on = watched is not None and same_flag and watched.on
             watched = _Watched(str(facts.flag), facts.vertical, self._clock.monotonic(), facts.flags, on)
             self._watched[facts.digest] = watched
         value = flags.value(watched.flag, facts.vertical)

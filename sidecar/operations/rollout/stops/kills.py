@@ -41,14 +41,14 @@ from sidecar.operations.rollout.store.ports import LocalStop, RolloutWrite, Stop
 from sidecar.operations.rollout.stored_answers import answer_about
 
 LONGEST_SWITCH: Final = 2.0
-"""Seconds for the flag's backend."""
+"""Seconds that the backend of a flag has for one switch."""
 
 
 class FlagOff(NamedTuple):
-    """The result for the kill flag.
+    """The result of switching a kill flag off.
 
     Attributes:
-        edits: what an operator must change instead.
+        edits: what an operator must change in a backend that the sidecar cannot write.
         off: the flag is off now.
     """
 
@@ -70,7 +70,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
     take: ExecuteStep
     flags: FlagSwitching
     card_of: Callable[[Digest], Card | None]
-    # Both sets are never emptied: they grow by one request id for each kill, and kills are rare.
+    # Request ids: writes that may have succeeded, and kills that were counted. Ids stay, because kills are rare.
     _unconfirmed: set[str] = msgspec.field(default_factory=set)
     _counted: set[str] = msgspec.field(default_factory=set)
 
@@ -78,14 +78,15 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         """Kill a definition; the answer says what the kill has reached.
 
         Raises:
+            RequestIdReused, UnknownDefinition.
             TransitionRefused: the definition is in `dev`, is in `test` and its flag was never created, or is being
-                decommissioned. RequestIdReused, UnknownDefinition.
+                decommissioned.
             StoreUnavailable: the store is unavailable, and this process does not know which definition is meant.
         """
         # A dry run must have no effect here either, so it does not hold a local stop.
         if asked.dry_run:
             return await self.take(asked, actor)
-        found = self._here(asked)
+        found = self._match_here(asked)
         if found is None or not self._may_be_killed(found.facts):
             return await self._by_the_record(asked, actor)
         # `hold` comes first: flag and record only inform the other replicas, so both may be slow or fail.
@@ -94,20 +95,20 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         if self._is_shared(found.facts):
             recorded = await self.record(asked, stop)
             # A shared flag would kill other definitions too: switch it off only if nothing else tells the replicas.
-            away = isinstance(recorded, StoreUnavailable)
-            switched = await self._flag_off(found.facts, actor) if away else FlagOff()
+            store_failed = isinstance(recorded, StoreUnavailable)
+            switched = await self._flag_off(found.facts, actor) if store_failed else FlagOff()
         else:
             # Both at once: either of the two tells the other replicas, and each may hang while its system is down.
             switched, recorded = await asyncio.gather(self._flag_off(found.facts, actor), self.record(asked, stop))
         return self._answer(stop, found, recorded, switched, warnings)
 
     async def record(self, asked: Kill, stop: LocalStop, *, held: bool = True) -> Recorded:
-        """Record a kill, unless it is recorded; return why it could not be.
+        """Record a kill, unless it is recorded already; return the record's answer, or the error if there is none.
 
-        A kill that is `held` was checked when it was taken. If its flag cannot be seen now, that does not end the kill.
+        `held`: the kill is in effect here, and was checked before. That its flag cannot be seen now does not end it.
         """
         taking = self.take(asked, stop.by, StopInEffect(stop=stop, judged=held, write=partial(self._write, asked)))
-        return await self.stops.recorded(stop, self._counting(asked, taking), LONGEST_WRITE)
+        return await self.stops.recorded(stop, self._take_and_count(asked, taking), LONGEST_WRITE)
 
     async def _write(self, asked: Kill, write: RolloutWrite) -> None:
         # Before the write: if its answer is lost, a repetition finds the kill recorded and must still count it.
@@ -118,7 +119,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
             self._unconfirmed.discard(asked.request_id)
             raise
 
-    async def _counting(self, asked: Kill, taking: Awaitable[StepAnswer]) -> StepAnswer:
+    async def _take_and_count(self, asked: Kill, taking: Awaitable[StepAnswer]) -> StepAnswer:
         """Count a kill once: when it is recorded here, or when an unconfirmed write turns out to have succeeded."""
         answer = await taking
         if answer.changed and (not answer.repeated or asked.request_id in self._unconfirmed):
@@ -129,7 +130,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return answer
 
     async def _by_the_record(self, asked: Kill, actor: str) -> StepAnswer:
-        """Kill a definition that this replica does not know, or considers not killable: the record may be newer."""
+        """Kill a definition that this replica does not know, or considers not killable: the record may know better."""
         rollouts = await read_within(self.stops.store.rollouts(), LONGEST_WRITE)
         if isinstance(rollouts, StoreUnavailable):
             return await self._kill_unknown(asked, actor, rollouts)
@@ -152,7 +153,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _kill_unknown(self, asked: Kill, actor: str, away: StoreUnavailable) -> StepAnswer:
         """Hold a kill of an unknown definition: if the request names a digest, that digest is never served here."""
-        found = self._here(asked)
+        found = self._match_here(asked)
         if found is not None:
             refuse_kill(found.facts, flag_exists=self.flags.kill_flag_exists(found.facts))
         # Without the store and without a digest there is nothing definite to stop. A full list of stops must not grow
@@ -163,7 +164,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         stop = self.stops.stop_of(asked, StopKind.KILL, found, actor)
         return self._answer(stop, found, away, FlagOff(), await self.stops.hold(stop))
 
-    def _here(self, asked: Kill) -> DefinitionMatch | None:
+    def _match_here(self, asked: Kill) -> DefinitionMatch | None:
         return match_in_memory(self.stops.views.current().slots, asked, self.card_of)
 
     def _may_be_killed(self, facts: DefinitionFacts) -> bool:

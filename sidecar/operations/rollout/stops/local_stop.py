@@ -35,8 +35,8 @@ MOST_PENDING: Final = 1000
 A further one is accepted only if it stops a definition that is still served.
 """
 NOT_KEPT: Final = (
-    "it is in effect in this replica while the process runs, and does NOT survive a restart: the tombstone file cannot"
-    " be written; repeat it once the disk works again, or check that it is recorded"
+    "the tombstone file cannot be written: unless it is recorded, it is in effect in this replica while the process"
+    " runs, and does NOT survive a restart; check that it is recorded, or repeat it once the disk works again"
 )
 Recorded = StepAnswer | SubagentsError
 """The record's answer to a stop, or the error if there is none."""
@@ -53,7 +53,7 @@ def reach_of(stop: LocalStop, held: StepAnswer, recorded: Recorded, warnings: tu
 
     Args:
         stop: the stop.
-        held: the answer if it holds here only; its `reached` and `edits` are used in any case.
+        held: the answer if the stop holds only here; its `reached` and `edits` are used in any case.
         recorded: the record's answer, or why there is none.
         warnings: about the local stop.
 

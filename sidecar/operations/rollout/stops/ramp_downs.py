@@ -55,14 +55,15 @@ class RampDownImmediately(msgspec.Struct, frozen=True, kw_only=True):
         if asked.dry_run or found is None or found.facts.state is not LifecycleState.PROMOTE:
             return await views.shown(await self.take(asked, actor))
         stop = self.stops.stop_of(asked, StopKind.RAMP_DOWN, found, actor)
-        answered = any(each.key == stop.key for each in tombstones.pending())
+        is_pending = any(each.key == stop.key for each in tombstones.pending())
         # Too many stops wait for the store. The definition is at 0 % here already, so this request can wait for the
         # store as other steps do.
-        if not answered and stop.digest in tombstones.ramped_down() and self.stops.is_full():
+        if not is_pending and stop.digest in tombstones.ramped_down() and self.stops.is_full():
             return await self.take(asked, actor)
         warnings = await self.stops.hold(stop)
-        # Created after `hold`, so that the stop holds here before the store is called.
-        taking = self.take(asked, actor, StopInEffect(stop=stop) if answered else None)
+        # Created after `hold`, so that the stop holds here before the store is called. An earlier call that left this
+        # stop pending has confirmed it, so it may no longer be refused, e.g. because of the revision.
+        taking = self.take(asked, actor, StopInEffect(stop=stop) if is_pending else None)
         recorded = await self.stops.recorded(stop, taking, LONGEST_WRITE)
         # The ramp as binds here use it from now on, whatever the record says.
         held = msgspec.structs.replace(answer_about(*found), ramp=0, reached=(REPLICA,))

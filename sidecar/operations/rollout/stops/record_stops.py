@@ -45,9 +45,9 @@ def _definitions_of(
     view: RolloutView, digest: Digest, card_of: Callable[[Digest], Card | None]
 ) -> Iterator[DefinitionFacts]:
     """Yield the definition whose content has this digest; if there is none, the one that this content revises."""
-    there = [rollout.definitions[digest] for rollout in view.slots.values() if digest in rollout.definitions]
-    yield from there
-    card = None if there else card_of(digest)
+    exact = [rollout.definitions[digest] for rollout in view.slots.values() if digest in rollout.definitions]
+    yield from exact
+    card = None if exact else card_of(digest)
     rollout = view.slots.get(card.definition.slot) if card is not None else None
     if card is not None and rollout is not None:
         facts = revised_by(rollout, card.definition.id, card.shape)

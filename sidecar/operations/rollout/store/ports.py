@@ -134,7 +134,7 @@ class LocalStop(msgspec.Struct, frozen=True, kw_only=True):
     """A stop that was taken by this process.
 
     Attributes:
-        definition_id, slot: for a definition that is revised before the stop is recorded.
+        definition_id, slot: find the definition if a revision changes its digest before the stop is recorded.
         at: when it was taken. The record has this time for a kill, and the time of the write for a ramp-down.
         by: the authenticated operator.
         request_json: the request, as JSON of `requests.Kill` or `requests.RampDown`.
@@ -165,7 +165,7 @@ class Tombstones(Protocol):
         """Add a stop in memory before any wait, then store it durably. An existing stop is not replaced.
 
         Raises:
-            OSError: it cannot be stored: it holds as long as this process runs, and does not survive a restart.
+            OSError: the stop cannot be stored: it is in effect while this process runs, and does not survive a restart.
         """
 
     def all(self) -> frozenset[Digest]:
@@ -199,7 +199,8 @@ class RolloutRecorder(Protocol):
     def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion], major: Sequence[MajorChange]) -> None:
         """Log that all definitions of configuration `version` are on record and served as the record says.
 
-        Those in `waiting` serve no user until an operator promotes them; of those in `major` the recorded content does.
+        Definitions in `waiting` serve no user until an operator promotes them. Definitions in `major` serve users with
+        the recorded content, not with the content of the configuration.
         """
 
     def known(self, definition_id: str) -> None:
@@ -225,7 +226,7 @@ class RolloutStore(Protocol):
         """Call `tell` when something may have changed. This is a hint: a caller must also poll."""
 
     async def rollouts(self) -> Sequence[SlotRollout]:
-        """Return all rollouts, by slot."""
+        """Return all rollouts, sorted by slot."""
 
     async def rollout(self, slot: Slot) -> SlotRollout | None:
         """Return one rollout."""
@@ -246,7 +247,7 @@ class RolloutStore(Protocol):
         """Note that transitions took effect at a bind; return those that this replica noted, now or earlier."""
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:
-        """Return audit rows that not every sink has received, oldest first, also transitions without effect."""
+        """Return audit rows that not every sink has received, oldest first; transitions also before their effect."""
 
     async def exported(self, rows: Sequence[AuditRow]) -> None:
         """Note that every sink has received these rows."""

@@ -114,9 +114,9 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         """
         present = await find_rollout(self.store, name)
         if at is None:
-            return self._explained(self._as_binds_see(present), subject, self.flags.current(), None)
-        then, assumptions = await self._past(present, at)
-        explanation = self._explained(then, subject, HistoricalFlags(then), at)
+            return self._explanation(self._as_binds_see(present), subject, self.flags.current(), None)
+        rollout_then, assumptions = await self._past(present, at)
+        explanation = self._explanation(rollout_then, subject, HistoricalFlags(rollout_then), at)
         return msgspec.structs.replace(explanation, assumptions=assumptions)
 
     def _as_binds_see(self, present: SlotRollout) -> SlotRollout:
@@ -137,23 +137,26 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         # Rows are selected by the time of the event and not by their number, which shows the order of writing: a kill
         # may be written long after it took effect.
         bodies = [row.body for row in past.rows if row.body.at <= at]
-        then = as_of(present, bodies, past.beginning)
+        rollout_then = as_of(present, bodies, past.beginning)
         first = bodies[0] if bodies else None
-        begun = isinstance(first, RolloutEvent) and first.what is RolloutEventKind.SEEN
+        begins_with_seen = isinstance(first, RolloutEvent) and first.what is RolloutEventKind.SEEN
         # If retention has removed no rows (`known_from` is None), a complete audit begins with the event that a
         # definition was first seen.
-        whole = begun if past.known_from is None else at >= past.known_from
+        whole = begins_with_seen if past.known_from is None else at >= past.known_from
         lost = () if whole else (f"the audit of {present.slot} does not reach back to its beginning",)
-        return then, (*lost, *AS_NOW)
+        return rollout_then, (*lost, *AS_NOW)
 
-    def _explained(
+    def _explanation(
         self, rollout: SlotRollout, subject: BindSubject, flags: FlagReader, at: datetime | None
     ) -> Explanation:
         cards = current_cards(self.definitions)
         deprecated = frozenset(digest for digest, card in cards.items() if card.definition.deprecated)
         served = serving_definition(rollout, subject, flags, deprecated)
         bucket = bucket_of(rollout.salt, subject.key) if subject.key else None
-        found = [_found(rollout.definitions[digest], verdict, bucket, flags) for digest, verdict in served.verdicts]
+        found = [
+            _explain_definition(rollout.definitions[digest], verdict, bucket, flags)
+            for digest, verdict in served.verdicts
+        ]
         return Explanation(
             slot=rollout.slot,
             served=served.digest,
@@ -165,7 +168,9 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _found(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, flags: FlagReader) -> Explained:
+def _explain_definition(
+    facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, flags: FlagReader
+) -> Explained:
     """Return the explanation of one definition's verdict."""
     names = [name for name in (facts.flag, facts.cohort_flag) if name is not None]
     return Explained(
@@ -176,11 +181,11 @@ def _found(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None
         ramp=facts.ramp,
         flags=tuple((name, flags.value(name, facts.vertical)) for name in names),
         killed=facts.killed is not None,
-        words=_words(facts, verdict, bucket, _kept_away(facts, flags, bucket) if facts.gated else ""),
+        words=_words(facts, verdict, bucket, _reason_in_flags(facts, flags, bucket) if facts.gated else ""),
     )
 
 
-def _kept_away(facts: DefinitionFacts, flags: FlagReader, bucket: int | None) -> str:
+def _reason_in_flags(facts: DefinitionFacts, flags: FlagReader, bucket: int | None) -> str:
     """Return why a flag admits only some users, or not this user; empty: the flags are not the reason."""
     if flags.value(str(facts.cohort_flag), facts.vertical) is FlagValue.OFF:
         return f"its flag {facts.cohort_flag} is off: no user is exposed"
@@ -190,7 +195,8 @@ def _kept_away(facts: DefinitionFacts, flags: FlagReader, bucket: int | None) ->
     return f"bucket {bucket} is outside the {share / 100:g} % of users for whom its flags are on"
 
 
-def _words(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, kept_away: str) -> str:
+def _words(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, reason_in_flags: str) -> str:
+    """Return the reason of a verdict as a sentence for an operator."""
     ramp = f"the ramp of {facts.ramp / 100:g} %"
     if verdict is CandidateVerdict.RAMP:
         return f"bucket {bucket} is outside {ramp}" if bucket is not None else f"a user without an id is outside {ramp}"
@@ -201,7 +207,7 @@ def _words(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None
     if verdict is CandidateVerdict.STATE and facts.flag is None and facts.state is not LifecycleState.ROLLBACK:
         return f"it is in {facts.state} and names no flag, which promotion needs; only promote is served"
     if verdict is CandidateVerdict.COHORT:
-        return kept_away or "the user is in the control arm, and the rollout is an experiment"
+        return reason_in_flags or "the user is in the control arm, and the rollout is an experiment"
     return WORDS.get(verdict, "").format(state=facts.state, flag=facts.flag, cohort=facts.cohort_flag)
 
 

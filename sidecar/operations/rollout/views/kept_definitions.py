@@ -18,6 +18,7 @@ from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore
 from sidecar.operations.rollout.views.definition_watch import RecordDefinitions
 
 READ_SECONDS: Final = 1.0
+"""Seconds for one read of the store."""
 MOST_FETCHED: Final = 256
 """The most fetched cards, besides those of the configuration and of served rollouts."""
 
@@ -75,7 +76,7 @@ class DefinitionCache:
 
     async def _read(self, digest: Digest, reading: FirstResult[Card | StoreUnavailable | None]) -> None:
         """Read a card and wake all waiters, even when cancelled: otherwise they would wait without end."""
-        result: Card | StoreUnavailable | None = _away()
+        result: Card | StoreUnavailable | None = _unavailable()
         try:
             result = await self._from_store(digest)
         finally:
@@ -86,7 +87,7 @@ class DefinitionCache:
     async def _from_store(self, digest: Digest) -> Card | StoreUnavailable | None:
         kept = await read_within(self._store.definition(digest), READ_SECONDS)
         if isinstance(kept, StoreUnavailable):
-            return _away()
+            return _unavailable()
         # Unknown is an answer, and not an error: the caller refuses the token, and the client binds again.
         if kept is None:
             return None
@@ -94,15 +95,15 @@ class DefinitionCache:
         if card is None:
             self._recorder.anomaly("definition_lost", f"{digest} is kept with another content, or cannot be read")
             return None
-        # The oldest first. Such cards belong to turns that were bound before the last changes, and are read a few times
-        # only.
+        # The oldest is dropped first. Such cards belong to turns that were bound before the last changes, and are read
+        # only a few times.
         while len(self._fetched) >= MOST_FETCHED:
             del self._fetched[next(iter(self._fetched))]
         self._fetched[digest] = card
         return card
 
 
-def _away() -> StoreUnavailable:
+def _unavailable() -> StoreUnavailable:
     return StoreUnavailable(
         "a definition that the turn was bound to cannot be read now; try again", retry_after=timedelta(seconds=1)
     )

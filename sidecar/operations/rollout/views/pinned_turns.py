@@ -1,4 +1,4 @@
-"""How many open turns are bound to each definition: what a decommission has to wait for. Source: PF1-FR-8, SX-39.
+"""Counts the open turns that are bound to each definition: a decommission waits for them. Source: PF1-FR-8, SX-39.
 
 A decommission waits for the turns of a definition id, whatever content they were bound to: a minor revision has another
 digest, but the parts that a decommission removes (entry, modules, blocks) belong to the id.
@@ -26,7 +26,7 @@ from sidecar.operations.turn.state.turn import Origin
 
 CHOSEN: Final = CandidateVerdict.CHOSEN
 MOST_ELSEWHERE: Final = 200
-"""The most recorded open turns that a table considers, newest first; also the page size when all are read."""
+"""The most recorded open turns that `count` and `count_by_id` read, newest first; `pinned_to` reads pages of it."""
 
 
 class TurnPins(NamedTuple):
@@ -37,7 +37,7 @@ class TurnPins(NamedTuple):
 
 
 class PinnedTurnSource(Protocol):
-    """What is needed of the store of rollouts."""
+    """The part of the rollout store that this module needs."""
 
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
         """Return the last reports of the other sidecars, including dead ones. Raises `StoreUnavailable`."""
@@ -80,17 +80,17 @@ class PinnedTurns:
         Only the replica that bound a turn counts it; reads memory only.
         """
         bound = (turn for turn in self._open_here() if turn.origin is Origin.BOUND_HERE and turn.ending.closed is None)
-        return PinnedTurnCount(Counter(digest for turn in bound for digest in _held_by(turn).digests), self._lasting)
+        return PinnedTurnCount(Counter(digest for turn in bound for digest in _pins_of(turn).digests), self._lasting)
 
     async def count(self) -> Mapping[Digest, int]:
         """Return how many open turns hold each digest, of the newest recorded turns. Raises `StoreUnavailable`."""
         # `|` takes the larger of both counts for each digest, for the reason given in `pinned_to`.
-        return Counter(digest for held in await self._newest() for digest in held.digests) | await self._bound()
+        return Counter(digest for pins in await self._newest() for digest in pins.digests) | await self._bound()
 
     async def count_by_id(self) -> Mapping[DefinitionId, int]:
         """Return how many open turns hold each id in any content, of the newest. Raises `StoreUnavailable`."""
-        known = Counter(definition_id for held in await self._newest() for definition_id in held.ids)
-        return known | await self._bound_ids()
+        found = Counter(definition_id for pins in await self._newest() for definition_id in pins.ids)
+        return found | await self._bound_ids()  # the larger count for each id, as in `count`
 
     async def pinned_to(self, definition_id: DefinitionId) -> int:
         """Return how many open turns hold an id in any content, of all recorded turns. Raises `StoreUnavailable`."""
@@ -99,7 +99,7 @@ class PinnedTurns:
         bound = await self._bound_ids()
         # The larger count: each of the two misses turns that the other has, and a decommission must not begin too
         # early.
-        return max(sum(definition_id in held.ids for held in pinned), bound[definition_id])
+        return max(sum(definition_id in pins.ids for pins in pinned), bound[definition_id])
 
     async def _bound(self) -> Counter[Digest]:
         """Return the sum of the counts that all replicas report; for this replica, from memory."""
@@ -132,12 +132,12 @@ class PinnedTurns:
     def _here(self) -> tuple[list[TurnPins], dict[TurnId, bool]]:
         """Return what open turns here are bound to, and which turns are known here, open or not."""
         pinned: list[TurnPins] = []
-        known: dict[TurnId, bool] = {}
+        known: dict[TurnId, bool] = {}  # used as a set; the values have no meaning
         for turn in self._open_here():
             known[turn.turn_id] = True
             # Ended turns are known here as well, and hold nothing any more.
             if turn.ending.closed is None:
-                pinned.append(_held_by(turn))
+                pinned.append(_pins_of(turn))
         return pinned, known
 
     async def _all_open(self) -> AsyncIterator[TurnId]:
@@ -163,6 +163,6 @@ class PinnedTurns:
         return TurnPins(tuple(digest for _, digest in claims.tools), tuple(chosen))
 
 
-def _held_by(turn: Turn) -> TurnPins:
+def _pins_of(turn: Turn) -> TurnPins:
     cards = [tool.card for tool in turn.surface.tools]
     return TurnPins(tuple(card.digest for card in cards), tuple(card.definition.id for card in cards))

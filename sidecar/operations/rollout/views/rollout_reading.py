@@ -1,7 +1,7 @@
 """Reads the state of rollouts: the record, the flags, the bound turns, and drift among them.
 
-Behind the lists and the details that operators see. The sources may contradict each other for a moment, and the
-reading shows each with its origin instead of one merged state.
+Operators see the readings as lists and details. The sources may contradict each other for a moment, so a reading shows
+the state of each source instead of one merged state.
 
 Source: PF1-D-2, PF1-D-32, PF1-D-63, TN-71.
 """
@@ -70,7 +70,7 @@ class SlotReading(msgspec.Struct, frozen=True):
 
 
 class BackendReading(msgspec.Struct, frozen=True):
-    """The age of a backend's flags."""
+    """The age of a flag backend's values; `fresh`: binds may rely on them."""
 
     name: str
     fresh: bool

@@ -56,16 +56,16 @@ class RolloutViews:
         store.on_change(self._changed.set)
 
     def before_showing(self, prepare: Callable[[frozenset[Digest]], Awaitable[None]]) -> None:
-        """Await `prepare` with the definitions that binds may select, before the view in which they may is used.
+        """Have `prepare` called before each new view is used, with the definitions that binds may select by this view.
 
-        It loads their cards: a bind must not wait for the store.
+        `prepare` loads their cards: a bind must not wait for the store.
         """
         self._preparing.append(prepare)
 
     def shown_with(self, pinned: Callable[[], PinnedTurnCount]) -> None:
-        """Set the function that returns the turns bound here; their count is reported with each version.
+        """Set the function that counts the turns bound here; the count is reported with each version.
 
-        Memory only.
+        The function must read memory only.
         """
         self._pinned = pinned
 
@@ -74,7 +74,7 @@ class RolloutViews:
         # Compared at each bind, so that a local stop takes effect with the next bind and not with the next refresh.
         stopped = (self._tombstones.all(), self._tombstones.ramped_down())
         if stopped != self._stopped:
-            self._stop(*stopped)
+            self._apply_stops(*stopped)
         return self._view
 
     async def run(self) -> None:
@@ -110,7 +110,7 @@ class RolloutViews:
                     await read_within(prepare(selectable), LONGEST_READ)
                 self._read = RolloutView({each.slot: each for each in found}, version)
                 # In the same pass as the new view, without an await: no bind may see the view without the local stops.
-                self._stop(self._tombstones.all(), self._tombstones.ramped_down())
+                self._apply_stops(self._tombstones.all(), self._tombstones.ramped_down())
                 for facts in (facts for each in found for facts in each.definitions.values()):
                     self._recorder.known(facts.definition_id)  # counters must exist before their first increase
             # The count includes every turn that was bound by an earlier view: a bind reads the view and registers its
@@ -118,15 +118,18 @@ class RolloutViews:
             report = self._store.show(self._view.version, self._clock.now(), self._pinned())
             await read_within(report, LONGEST_READ)
 
-    def _stop(self, killed: frozenset[Digest], down: frozenset[Digest]) -> None:
+    def _apply_stops(self, killed: frozenset[Digest], down: frozenset[Digest]) -> None:
         """Combine the rollouts that were read with the local stops."""
         self._stopped = (killed, down)
         # From what was read and not from the last combined view: a stop that was released must disappear.
         slots = self._read.slots
-        killed, down = killed | self._revised(StopKind.KILL), down | self._revised(StopKind.RAMP_DOWN)
+        killed, down = (
+            killed | self._revisions_of_stopped(StopKind.KILL),
+            down | self._revisions_of_stopped(StopKind.RAMP_DOWN),
+        )
         self._view = RolloutView(with_ramps_down(slots, down), self._read.version, killed)
 
-    def _revised(self, kind: StopKind) -> frozenset[Digest]:
+    def _revisions_of_stopped(self, kind: StopKind) -> frozenset[Digest]:
         """Return the definitions that have replaced stopped ones under the same id: a revision must not end a stop."""
         pending = [each for each in self._tombstones.pending() if each.kind is kind]
         return in_their_place(self._read.slots, [(each.slot, each.digest, each.definition_id) for each in pending])
@@ -144,11 +147,11 @@ class RolloutViews:
     def shown_here(self) -> RolloutView:
         """Return the view with each local kill in the form that the record will have; reads memory only."""
         view = self.current()
-        taken = {each.digest: each for each in self._tombstones.pending() if each.kind is StopKind.KILL}
+        pending_kills = {each.digest: each for each in self._tombstones.pending() if each.kind is StopKind.KILL}
         slots = dict(view.slots)
         for slot, rollout in view.slots.items():
             for digest in [each for each in rollout.definitions if each in view.killed]:
-                stop = taken.get(digest)
+                stop = pending_kills.get(digest)
                 at, who = (stop.at, stop.by) if stop else (self._clock.now(), "")
                 if may_be_killed(rollout.definitions[digest], flag_exists=True):
                     by = Actor(at=at, actor=who, reason=NOT_ON_RECORD, request_id="")

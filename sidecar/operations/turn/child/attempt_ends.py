@@ -37,12 +37,12 @@ def lost_with_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
 def accepted_result(
     child: Child, end: AttemptEnd, stopped: CallFailure | None, collector: ResultCollector
 ) -> AttemptEnd:
-    """Return the end, or a failure if the answer is empty although the card forbids it and no data is missing.
+    """Return the end, or a failure if its question is refused or its answer is empty without a permitted reason.
 
     If a data service has asked the user a question, the end is that question, unless the child was stopped.
     """
     if child.tool_question is not None:
-        end = end if stopped is not None or isinstance(end, OutOfBudget) else _asking(child.tool_question, collector)
+        end = end if stopped is not None or isinstance(end, OutOfBudget) else _as_end(child.tool_question, collector)
     elif isinstance(end, Finished) and end.asked is not None and is_made_here(end.asked.state):
         # Only the sidecar makes such a state. If a sub-agent could copy one, an approval of the user could reach a
         # service that never asked for it.
@@ -61,7 +61,7 @@ def accepted_result(
     return BrokenReport(CallFailure.RESULT_EMPTY, "it finished without narration, component, or a word on missing data")
 
 
-def _asking(asked: Asked, collector: ResultCollector) -> AttemptEnd:
+def _as_end(asked: Asked, collector: ResultCollector) -> AttemptEnd:
     """Return an end with a data service's question. Its text passes the same checks as the question of a sub-agent."""
     try:
         return Finished(Answer(), collector.question(asked))

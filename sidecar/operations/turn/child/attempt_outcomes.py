@@ -45,6 +45,7 @@ def attempts_of(child: Child) -> int:
 
 
 UNKNOWN: Final = frozenset({CallFailure.EFFECT_UNKNOWN})
+"""The reasons that already tell the parent about an effect."""
 ALREADY_DONE: Final = "Before that, it may have changed something: do not ask again before the user has checked."
 """The hint of a call that failed after it had sent an effect, whether the effect's result is known or not."""
 
@@ -123,10 +124,10 @@ def count_call(recorder: Recorder, turn: Turn, outcome: CallOutcome, definition_
 def recorded_attempts(child: Child, turn: Turn, narration: str) -> tuple[AttemptFrames, ...]:
     """Return the recorded frames of a child that settles now, and drop them; empty if frames are not recorded.
 
-    `narration` is that of the outcome which is recorded with the frames; frames refer to it instead of repeating it.
+    `narration` is that of the outcome which the same fact records; frames refer to it instead of repeating it.
     """
-    of_dispatch, frames = turn.dispatches.get(child.dispatch_id), child.take_frames()
-    if frames is None or of_dispatch is None:
+    dispatch, frames = turn.dispatches.get(child.dispatch_id), child.take_frames()
+    if frames is None or dispatch is None:
         return ()
     stopped = [
         StoppedCall(each.dispatch_id, call_id, reason.name, microseconds(at - each.received_at))
@@ -144,7 +145,7 @@ def recorded_attempts(child: Child, turn: Turn, narration: str) -> tuple[Attempt
                 each.attempt_id or AttemptId(f"{child.child_id}-none"),
                 child.step_idx,
                 each.number,
-                each.to_row(of_dispatch.received_at, tuple(stopped), narration),
+                each.to_row(dispatch.received_at, tuple(stopped), narration),
             )
             for each in attempts
         ]
@@ -219,14 +220,14 @@ class Settlement(msgspec.Struct, frozen=True):
                 self._correct(outcome, settled_at)
         child.settle(outcome, settled_at)
         if child.data.effects_unknown:
-            told = f"{child.child_id} sent an effect whose result is not known; nothing repeats it"
-            deps.recorder.anomaly("effect_unknown", told, {"sub_agent_id": child.slot, "child_id": child.child_id})
+            message = f"{child.child_id} sent an effect whose result is not known; nothing repeats it"
+            deps.recorder.anomaly("effect_unknown", message, {"sub_agent_id": child.slot, "child_id": child.child_id})
         deps.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), self.took.total_seconds())
         count_call(deps.recorder, self.context.turn, outcome, child.tool.card.definition.id)
         # Last: it frees the slot, and the next call of the slot may start inside this call.
         self.over(outcome, now)
 
-    def _correct(self, told: CallOutcome, at: datetime) -> None:
+    def _correct(self, reported: CallOutcome, at: datetime) -> None:
         """Append an outcome that corrects one whose append timed out but may have succeeded.
 
         The outcome with the higher revision counts, so both orders of the two appends lead to the same result.
@@ -234,5 +235,5 @@ class Settlement(msgspec.Struct, frozen=True):
         # A delegation has no outcome of its own on record; the events of its child are repeated by the next append.
         if self.place is not None:
             turn, dispatch_id = self.context.turn, self.context.dispatch_id
-            again = settled_together(dispatch_id, [settled_call(told, self.place, revision=1)])
-            turn.happened(dispatch_id, [self.dependencies.store.draft(turn.turn_id, at, *again)])
+            correction = settled_together(dispatch_id, [settled_call(reported, self.place, revision=1)])
+            turn.happened(dispatch_id, [self.dependencies.store.draft(turn.turn_id, at, *correction)])

@@ -84,7 +84,7 @@ class DataRequest(Struct, frozen=True):
 
 
 class CallTool:
-    """The operation, for sub-agents in other processes and in this process."""
+    """The operation: one tool call of a sub-agent, which runs in another process or in this one."""
 
     def __init__(
         self,
@@ -175,9 +175,9 @@ class CallTool:
         return tool
 
     def _check_arguments(self, tool: ToolEntry, arguments_json: str) -> None:
-        read = read_arguments(arguments_json, tool.arguments_schema_json)
-        if isinstance(read, str):
-            raise InvalidRequest("the arguments cannot be used", fields=[FieldProblem("arguments_json", read)])
+        arguments = read_arguments(arguments_json, tool.arguments_schema_json)
+        if isinstance(arguments, str):  # the problem
+            raise InvalidRequest("the arguments cannot be used", fields=[FieldProblem("arguments_json", arguments)])
 
     async def _judged(self, child: Child, request: "DataRequest", grant: str) -> Judgement | KeptAnswer:
         """Call the data service as the tool's operation permits.
@@ -216,7 +216,7 @@ class CallTool:
 
     async def _ask(self, child: Child, request: "DataRequest", trace: TraceContext) -> Judgement:
         """Call the data service once and check its response; the call is never repeated. Source: PC2-FR-12e."""
-        tool, nonce, time_left, known = request.tool, request.nonce, request.time_left, child.tool_answer
+        tool, nonce, time_left, user_answer = request.tool, request.nonce, request.time_left, child.tool_answer
         call = EnricherCall(
             tool_id=tool.id,
             endpoint=tool.endpoint or "",
@@ -229,7 +229,7 @@ class CallTool:
             trace_headers=trace.headers,
             idempotency_key=request.key,
             repeatable=tool.operation is not ToolOperation.EFFECT,
-            answer=None if known is None else known.take(tool.id, request.arguments_json, request.attempt),
+            answer=None if user_answer is None else user_answer.take(tool.id, request.arguments_json, request.attempt),
             user_token=self._user_token(child.contract.parent.run_id),
         )
         reply = await self._connectors.ask(child.tool.card, call)
@@ -247,11 +247,11 @@ class CallTool:
         card = child.tool.card
         check = self._rules.signatures.check_for(card.definition.vertical, tool)
         expected = expectation_of(tool, self._registries.of_card(card), child.principal, nonce, check)
-        judging = partial(check_envelope, reply.body, expected, limits, reply.form)
-        return judging() if len(reply.body) <= SMALL_BODY else await self._off_loop(judging)
+        check_body = partial(check_envelope, reply.body, expected, limits, reply.form)
+        return check_body() if len(reply.body) <= SMALL_BODY else await self._off_loop(check_body)
 
     def _account(self, child: Child, tool: ToolEntry, judgement: Judgement, seconds: float) -> None:
-        """Count, alert and record. None of it contains anything that the service sent.
+        """Count, log and record the result of a data call. None of it contains anything that the service sent.
 
         Called before the grant is checked again: withheld data counts even if the attempt is over.
         Source: PC2-FR-12c, PC2-FR-12d.
@@ -270,14 +270,14 @@ class CallTool:
             self._recorder.principal_mismatch(child.slot, tool.id, child.child_id)
         if judgement.reason is WithholdReason.VERSION_MISMATCH:
             self._recorder.version_mismatch(child.slot, tool.id)
-        place = fault.target, fault.address, fault.errno, fault.remedy
-        self._note(child, What.DATA_WITHHELD, tool.id, judgement.reason.value, *place)
+        where = fault.target, fault.address, fault.errno, fault.remedy
+        self._note(child, What.DATA_WITHHELD, tool.id, judgement.reason.value, *where)
 
     def _warn(self, child: Child, tool: ToolEntry, reason: WithholdReason, fault: Fault) -> None:
         """Log one line for withheld data. Incidents have their own line."""
-        told = f"{child.slot} got no data of {tool.id}, {reason}, {fault.in_words()}: {fault.remedy}"
+        message = f"{child.slot} got no data of {tool.id}, {reason}, {fault.in_words()}: {fault.remedy}"
         about = {"sub_agent_id": child.slot, "tool_id": tool.id, "reason": reason.value, **fault.details()}
-        self._recorder.anomaly("data_withheld", told, about)
+        self._recorder.anomaly("data_withheld", message, about)
 
     def _note(self, child: Child, what: What, *values: str) -> None:
         child.note_repeatable(self._clock.now(), what, *values)

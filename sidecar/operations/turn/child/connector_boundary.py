@@ -23,6 +23,7 @@ from sidecar.policy.protocols import (
 )
 
 HUNG: Final = "restart the sidecar, and have the connector end when it is cancelled"
+"""The remedy in reports about connectors that hang."""
 
 
 class ConnectorBoundary:
@@ -61,8 +62,8 @@ class ConnectorBoundary:
             return self._broken(str(failed))
 
     def _checked(self, reply: object) -> EnricherReply:
-        # The types of all fields, too: a plugin without type checks may return anything, and the checks of envelopes
-        # rely on them.
+        # The patterns compare the types of all fields, too: a plugin without type checks may return anything, and the
+        # checks of envelopes rely on the types.
         match reply:
             case EnricherAsks(Asked() as asked, None | str(), None | str()) if not problem_with(asked):
                 return reply
@@ -72,14 +73,15 @@ class ConnectorBoundary:
                 return self._broken(f"returned a wrong {type(reply).__name__}")
 
     def _broken(self, how: str) -> EnricherRefused:
+        """Report a violation of the connector contract; return a refusal for the caller."""
         self._recorder.anomaly("connector_broken", how)
         return EnricherRefused(RefusalKind.UNAVAILABLE)
 
     def _report(self, tool_id: str, count: int) -> None:
-        told = f"a call of {tool_id} still runs although it was cancelled ({count} such calls now): {HUNG}"
-        self._recorder.anomaly("connector_hung", told, {"tool_id": tool_id})
+        message = f"a call of {tool_id} still runs although it was cancelled ({count} such calls now): {HUNG}"
+        self._recorder.anomaly("connector_hung", message, {"tool_id": tool_id})
 
 
 def _shown(call: EnricherCall) -> str:
-    # A query string may contain an API key, and the result is shown to operators.
+    """Return the endpoint for operators, without its query string, which may contain an API key."""
     return call.endpoint.partition("?")[0]

@@ -76,7 +76,7 @@ class DelegatedCall:
         return self.delegation.stop
 
     def inherited_of(self, call_id: CallId) -> InheritedContext:
-        """Return the delegating child's context, with its own summary if it wrote one."""
+        """Return the delegating child's context, with the `prior_context` of its call if the call has one."""
         return with_context(self._context.inherited_of(self._parent.call_id), self.planned)
 
     def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:

@@ -74,6 +74,7 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, now: float, ids: Id
     # Before the child is recorded: a continuation is part of what its first attempt receives.
     if call.answering is not None:
         child.continue_work(dispatch.calls.continuations[call.call_id])
+    # `after` is 0 here and below: the child is created at the time of its fact.
     return NewChild(child, ChildStart(child.child_id, tool.slot, planned.step_idx, 0, stripped_template), own_texts)
 
 

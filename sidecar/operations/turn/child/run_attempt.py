@@ -63,7 +63,7 @@ class BrokenReport(msgspec.Struct, frozen=True):
 
 
 class OutOfBudget(msgspec.Struct, frozen=True):
-    """The child exceeded its time or tokens. `answer` is what it had sent before."""
+    """The child used up a budget: `which` is `wall_clock` or `tokens`. `answer` is what it had sent before."""
 
     answer: Answer
     which: str
@@ -107,7 +107,7 @@ class Quarantine(msgspec.Struct, frozen=True):
     after: float
 
     def watch(self, task: Task, attempt_id: str) -> None:
-        """Check the task after that time."""
+        """Report the task if it still runs after `after` seconds."""
         asyncio.get_running_loop().call_later(self.after, self._report, task, attempt_id)
 
     def _report(self, task: Task, attempt_id: str) -> None:
@@ -171,7 +171,7 @@ class Attempt:
         self._task = spawner.spawn(self._consume(request), f"attempt {self.attempt_id}")
 
     def end(self, how: AttemptEnd, *, heard: bool = False) -> None:
-        """End the attempt, unless it has ended."""
+        """End the attempt, unless it has ended. `heard`: the host itself ended it, so the host is reachable."""
         if self.ended:
             return
         # Whichever of the runner's end, a limit and a stop comes first decides. Later ones, also those of the same pass
@@ -184,10 +184,10 @@ class Attempt:
         if self._task is not None:
             # Not cancelled directly: `end` often runs inside this task, which then ends by itself. Cancelling it here
             # would turn its normal end into a cancellation.
-            asyncio.get_running_loop().call_soon(self._leave, self._task)
+            asyncio.get_running_loop().call_soon(self._cancel_if_running, self._task)
         self._on_end(how)
 
-    def _leave(self, task: Task) -> None:
+    def _cancel_if_running(self, task: Task) -> None:
         """Cancel the task if it has not ended by itself. Nothing waits for it: it may ignore the cancellation."""
         if not task.done():
             task.cancel()
@@ -257,15 +257,15 @@ class Attempt:
             if seen > collector.most_events:
                 collector.refuse_flood()  # raises `InvalidResult`
             match event:
-                case StatusReported(named, attributes):
+                case StatusReported(event_type, attributes):
                     self.reports += 1
-                    self._context.status(self._child, named, attributes)
+                    self._context.status(self._child, event_type, attributes)
                 case NarrationPart(text):
                     collector.add_narration(text)
                 case ComponentMade(name, tool_input, data):
                     collector.add_component(Component(name, tool_input, data))
                 case UsageReported(read, written, cached):
-                    if self._is_spent(read, written, cached):
+                    if self._count_tokens(read, written, cached):
                         return
                 case RunFinished(data_unavailable, asked):
                     question = asked and collector.question(asked)
@@ -284,8 +284,8 @@ class Attempt:
         if self._frames is not None and not self.ended:
             self._frames.runner_ended(error, asyncio.get_running_loop().time())
 
-    def _is_spent(self, read: int, written: int, cached: int | None) -> bool:
-        """Count the tokens of a report; return whether they end the attempt."""
+    def _count_tokens(self, read: int, written: int, cached: int | None) -> bool:
+        """Count the tokens of a report; return True if they exceed the budget, which ends the attempt."""
         usage = usage_of(read, written, cached)
         before, ledger = self.collector.usage or Usage(), self._child.ledger
         self.collector.usage = usage

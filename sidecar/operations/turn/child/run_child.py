@@ -39,12 +39,12 @@ NOT_STOPPED: Final = FirstResult[CallFailure]()
 
 
 class RunChild:
-    """Runs children, with the limits of one attempt, and `budget` and `breakers` that all children share."""
+    """Runs children. All children share the limits of one attempt, the retry budget and the breakers."""
 
     def __init__(self, rules: DispatchRules, dependencies: TurnDependencies) -> None:
         """Begin with a full retry budget and closed breakers."""
         self.rules, self.dependencies = rules, dependencies
-        # An equal part of the dispatch's limit each: the outcomes of a full fan-out must fit into one message.
+        # Each child gets an equal part of the limit: the outcomes of a full fan-out must fit into one message.
         share = rules.outcomes_bytes // rules.binding.fan_out_cap
         self.limits = replace(rules.results, total=min(rules.results.total, share))
         self.budget, self.breakers = RetryBudget(rules.retries), Breakers(rules.breaker)
@@ -112,8 +112,8 @@ class ChildRun:
         breaker = self._shared.breakers.of(self._runner.target, child.slot)
         if breaker.state is not BreakerState.CLOSED and not breaker.admit(at):  # per slot: the host's others continue
             _keep_refusal(child, "breaker")
-            shut = f"the breaker of {self._runner.target} for {child.slot} is open"
-            self._conclude(BrokenReport(CallFailure.RUNNER_BREAKER_OPEN, shut))
+            detail = f"the breaker of {self._runner.target} for {child.slot} is open"
+            self._conclude(BrokenReport(CallFailure.RUNNER_BREAKER_OPEN, detail))
             return
         self._breaker = breaker
         attempt_id = AttemptId(self._deps.ids.new("attempt"))
@@ -128,7 +128,7 @@ class ChildRun:
         child, turn, values = self._child, self._context.turn, list[Values]()
         if self._stop.settled:  # the record accepts no fact about another attempt after a cancellation
             self._tell_breaker(None, heard=False)  # returns the probe of a half-open breaker
-            return LaidOut(lambda _, then: self._try(then, self._deps.clock.monotonic()))
+            return LaidOut(lambda _, resumed_at: self._try(resumed_at, self._deps.clock.monotonic()))
         child.begin_attempt(now, attempt_id)
         body = AttemptRepeated(child.dispatch_id, (child.progress(now, values),))
         draft = self._deps.store.draft(turn.turn_id, now, body, Texts(values=tuple(values)))
@@ -148,7 +148,7 @@ class ChildRun:
         span = deps.tracing.attempt(child, context.trace, context.turn.claims.episode_id)
         ends_at = context.settle_at if bounds.timeout_at is None else bounds.timeout_at
         child.attempt_runs(span.context if span is not None else context.trace, ends_at)
-        grant = deps.grants.mint(child, attempt_id)  # a new one each: an abandoned attempt must reach no data
+        grant = deps.grants.mint(child, attempt_id)  # new for each attempt: an abandoned one must reach no data
         attempt = self._attempt = Attempt(
             attempt_id,
             self._runner,
@@ -181,8 +181,8 @@ class ChildRun:
             if usage is not None:
                 self._spent += counted(child, usage, self._context.turn, deps.recorder)
             if isinstance(end, BrokenReport):
-                brought = attempt.collector.evidence()
-                self._evidence = self._evidence if brought.is_empty else brought
+                evidence = attempt.collector.evidence()
+                self._evidence = self._evidence if evidence.is_empty else evidence
             heard = attempt.heard or used
             # A host that sent nothing and used no grant is indistinguishable from an unreachable one: its timeout
             # counts as a transport fault.
@@ -209,12 +209,12 @@ class ChildRun:
             return
         breaker.failed(self._deps.clock.monotonic())
         slot, recorder = self._child.slot, self._deps.recorder
-        told = f"{slot} cannot be run, {fault.in_words()}: {fault.remedy}"
-        recorder.anomaly("runner_unreachable", told, {"sub_agent_id": slot, **fault.details()})
+        message = f"{slot} cannot be run, {fault.in_words()}: {fault.remedy}"
+        recorder.anomaly("runner_unreachable", message, {"sub_agent_id": slot, **fault.details()})
         if breaker.state is BreakerState.OPEN:
             recorder.anomaly("breaker_opened", f"{slot}, {fault.in_words()}")
 
-    # --- in between
+    # --- between attempts
 
     def _decide(self, end: AttemptEnd) -> None:
         """Schedule another attempt after a pause, or accept the end. Source: TN-24, SX-28, PC2-FR-12e."""
@@ -225,7 +225,7 @@ class ChildRun:
             self._pause = self._context.deadlines.at(at, self._guarded, self._repeat, end), end
 
     def _next_attempt_at(self) -> float | None:
-        """Return when another attempt is due, of the loop's clock; None: it is not."""
+        """Return when another attempt is due, by the event loop's clock; None: no attempt may follow."""
         child = self._child
         if child.attempts >= attempts_of(child) or self._stop.settled:
             return None
@@ -261,10 +261,10 @@ class ChildRun:
             deadline.cancel()  # no attempt follows, so the end of the last one is the result
             self._conclude(end)
 
-    def _guarded(self, work: Callable[..., None], *given: Any) -> None:
+    def _guarded(self, work: Callable[..., None], *arguments: Any) -> None:
         """Run a callback; a defect in it settles only this call."""
         try:
-            work(*given)
+            work(*arguments)
         except Exception as error:  # noqa: BLE001  a defect must not cost the siblings anything
             self._defect(error)
 

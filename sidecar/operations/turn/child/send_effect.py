@@ -62,13 +62,13 @@ class SendEffect:
         """
         key, attempt = self.key_of(child, tool, arguments_json), child.attempts
         effects = child.sent_effects()
-        before = effects.requested(key)
+        earlier = effects.requested(key)
         # A known effect without an answer was refused or not sent, so it is sent now, under the same key. (An unknown
         # result stops the child, and an answer for which there was no room prevents another attempt.)
-        if before is not None and before.answer is not None:
-            before.ask_again(attempt)
+        if earlier is not None and earlier.answer is not None:
+            earlier.ask_again(attempt)
             self._deps.recorder.effect_settled(child.slot, tool.id, "repeated")
-            return before.answer
+            return earlier.answer
         if effects.has_unrepeated_effect(attempt, tool.id):
             raise ToolNotAllowed(
                 "an earlier attempt of this call has had this tool change something; repeat that call with the same "

@@ -30,7 +30,7 @@ class Calls:
         stopped: stopped calls with reason and time by the event loop's clock; for replays.
         busy_for: seconds during which at least one call ran.
         answers: at least one call answers a question.
-        continuations: the work that each of these calls continues, once it is known.
+        continuations: the work that each call with an answer continues, once it is known.
     """
 
     def __init__(self, request: DispatchRequest, plan: DispatchPlan, clock: Clock) -> None:
@@ -46,7 +46,7 @@ class Calls:
         self.planned = {each.call.call_id: each for each in plan.run}
         self.busy_for = 0.0
         self._busy_since = 0.0
-        self._active = 0
+        self._active = 0  # the number of running calls
         self.answers = False
         for call in request.calls:
             self.answers = self.answers or call.answering is not None
@@ -104,8 +104,7 @@ class Calls:
         """Note that a waiting call runs as `child`."""
         if self._states[child.call_id] is not CallState.WAITING:
             raise IllegalTransition("begin", self._states[child.call_id])
-        # The time counts once, however many calls run at that moment: the overhead of a dispatch is its duration
-        # without `busy_for`.
+        # Time during which several calls run counts once: the overhead of a dispatch is its duration minus `busy_for`.
         if self._active == 0:
             self._busy_since = self._clock.monotonic()
         self._active += 1

@@ -161,7 +161,7 @@ class Child:
             self.note(now, What.CONTINUES, self.continues.child_id, self.continues.turn_id)
         wall_clock_ms = self.contract.budgets.wall_clock_ms
         if wall_clock_ms is not None:
-            # After a restart the loop's clock is another one, so the time used before is derived from the wall clock.
+            # After a restart the loop's clock begins anew, so the time used before is derived from the wall clock.
             used = max(0.0, (now - self.started_at).total_seconds()) if self.restored else 0.0
             self.wall_clock_at = began + wall_clock_ms / 1000 - used
 
@@ -192,7 +192,7 @@ class Child:
         return self.effects
 
     def add_below(self, usage: Usage, *, barred: bool, sent: int = 0, unknown: int = 0) -> None:
-        """Note the result of a delegation."""
+        """Note the usage and the data use of a child that this one delegated to; see `DataUse.count_below`."""
         self.data.count_below(sent, unknown, barred=barred)
         self.ledger.add_below(usage)
 
@@ -203,7 +203,10 @@ class Child:
         self.log.left_out(now)
 
     def fail(self, now: datetime, *values: object) -> None:
-        """Record that the work failed; see `FORMS` for the values. Raises `ChildClosed` if it was over."""
+        """Record that the work failed. Raises `ChildClosed` if it was over.
+
+        `core/journal/marks.py` lists the values (`FORMS`).
+        """
         self.log.failed(now, *values)
 
     def wait_for_merge(self, now: datetime, values: Values = ()) -> None:
@@ -232,7 +235,7 @@ class Child:
             raise IllegalTransition("revise", self.log.state)
         self.outcome = outcome
 
-    # --- its end
+    # --- closing
 
     def integrate(self, integration: Integration, now: datetime, actor: str = PARENT) -> None:
         """Apply a verdict to a child whose work has ended, and close it.
@@ -251,7 +254,7 @@ class Child:
                 self.log.integrated(now, actor)
             else:
                 # Without an answer there was nothing to reject: its outcome could not be recorded in time.
-                why = integration.reason or "rejected by the parent" if answered else str(self.outcome.reason)
+                why = (integration.reason or "rejected by the parent") if answered else str(self.outcome.reason)
                 self.log.integration_failed(now, why, actor)
             reason = "integrated" if accepted else "integration_failed"
         self._close(now, reason, actor)

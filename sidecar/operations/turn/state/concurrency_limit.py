@@ -38,7 +38,7 @@ class ConcurrencyLimit:
         self._most = most
         self._longest = longest
         self._clock = clock
-        self._since: dict[object, float] = {}
+        self._since: dict[object, float] = {}  # when each place was taken, by key
         # When the last free place was taken. It is read only while all places are taken, so 0 never reaches a client.
         self._full_since = 0.0
 
@@ -64,7 +64,7 @@ class ConcurrencyLimit:
     def take(self, key: object) -> None:
         """Take a place for `key`, unless it has one. Does not check whether a place is free."""
         if key in self._since:
-            # Nothing changed. A new `_full_since` would make the suggested time to retry too short.
+            # Nothing changed: a new `_full_since` would make the suggested time to retry too short.
             return
         self._since[key] = self._clock.monotonic()
         if len(self._since) == self._most:
@@ -114,8 +114,8 @@ class DispatchPlaces(ConcurrencyLimit):
     @property
     def by_slot(self) -> dict[Slot, int]:
         """The number of unsettled calls of each slot."""
-        calls = (each.calls for each in self._since if isinstance(each, LiveDispatch))
-        return dict(Counter(every.planned[call_id].tool.slot for every in calls for call_id in every.stops))
+        every = (each.calls for each in self._since if isinstance(each, LiveDispatch))
+        return dict(Counter(calls.planned[call_id].tool.slot for calls in every for call_id in calls.stops))
 
     def refuse_if_taken(self, surface: Surface, principal: Principal, calls: Sequence[ToolCall]) -> None:
         """Refuse a dispatch for which there is no place.
@@ -135,11 +135,11 @@ class DispatchPlaces(ConcurrencyLimit):
                 metadata={"limit": "principal", "most": str(self._of_principal)},
                 retry_after=SHARE_RETRY,
             )
-        by_name, held = surface.by_name, self._by_vertical
+        by_name, places = surface.by_name, self._by_vertical
         # A call of an unknown tool gets its outcome without a place.
         for call in calls:
             tool = by_name.get(call.tool_name)
-            if tool is not None and held.get(tool.card.definition.vertical, 0) >= self._of_vertical:
+            if tool is not None and places.get(tool.card.definition.vertical, 0) >= self._of_vertical:
                 self._refuse_vertical(tool.card.definition.vertical)
 
     def _refuse_vertical(self, vertical: Vertical) -> None:

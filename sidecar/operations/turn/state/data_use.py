@@ -86,7 +86,7 @@ class DataUse(Struct):
                 self.final = True
 
     def count_below(self, sent: int, unknown: int, *, barred: bool) -> None:
-        """Count the result of a delegation.
+        """Count the result of a delegation: its sent effects, and those of them whose result is unknown.
 
         If an effect was sent below, no other attempt is made: it would delegate to a new child, whose effects have new
         keys.
@@ -111,7 +111,7 @@ class EffectResult(StrEnum):
 
 
 class KeptAnswer(Struct, frozen=True):
-    """The answer that the sub-agent received."""
+    """The answer to an effect, as the sub-agent received it; `partial`: the service called its data incomplete."""
 
     payload_json: str
     partial: bool
@@ -136,7 +136,7 @@ class RequestedEffect(Struct):
         self.result = result
 
     def ask_again(self, attempt: int) -> None:
-        """Another attempt requests the effect."""
+        """Note that another attempt requests the effect."""
         self.attempt = attempt
 
 
@@ -149,7 +149,7 @@ class RequestedEffects:
         """Begin without effects."""
         self._child_id = child_id
         self._attempt = 0
-        self._requested: dict[tuple[ToolId, str], int] = {}
+        self._requested: dict[tuple[ToolId, str], int] = {}  # calls of the present attempt, by tool and arguments
         self._sent: dict[str, RequestedEffect] = {}
         self._kept_bytes = 0
 

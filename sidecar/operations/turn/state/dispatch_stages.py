@@ -52,7 +52,7 @@ class Ownership:
         custody: changed only by the methods.
         owner, epoch: the owner in the record, as last read; empty as long as this process was the only owner.
         alive_elsewhere: the owner is another process, and it was alive at the last read.
-        conflict: what listeners get once the dispatch is lost or given up; from then on they get no events here.
+        conflict: the error that listeners get once the dispatch is lost or given up; they get no events after it.
     """
 
     __slots__ = ("alive_elsewhere", "conflict", "custody", "epoch", "owner")

@@ -110,7 +110,7 @@ class TurnEnding:
             raise IllegalTransition("begin", self.stage)
         if self.stage is EndStage.OPEN:
             self.stage = EndStage.ENDING
-        # Not once the facts are laid out: they contain this request and this cause, and may be on record already.
+        # Not changed once the facts are laid out: these contain the earlier request and cause, and may be on record.
         if self.stage is EndStage.ENDING:
             self.request = self.request or request
             self.cause = cause if self.request is None else BY_PARENT
@@ -144,11 +144,11 @@ class TurnEnding:
         """Note that the prepared facts are recorded; return them."""
         if self.stage is not EndStage.LAID_OUT or self.laid_out is None:
             raise IllegalTransition("recorded", self.stage)
-        done = self.laid_out
-        self._ended(done.closed)
+        plan = self.laid_out
+        self._ended(plan.closed)
         # Only here and not in `found`: an end that the record has may answer the request of another process.
         self.asked_for_here = self.request is not None
-        return done
+        return plan
 
     def found(self, closed: TurnClosed, fingerprint: str) -> None:
         """Set the end that the record has. It may be the one that was laid out here and never confirmed."""
@@ -161,10 +161,10 @@ class TurnEnding:
     def conclude(self, refused: SubagentsError | None) -> None:
         """Settle the attempt; `refused` is the error if the turn has not ended."""
         # `closed` first: the end may have been found in the record although the append of this attempt failed.
-        told = self.closed or refused
-        if self.attempt is None or told is None:
+        result = self.closed or refused
+        if self.attempt is None or result is None:
             raise IllegalTransition("conclude", self.stage)
-        self.attempt.settle(told)
+        self.attempt.settle(result)
 
     def slim(self) -> None:
         """Keep only a fingerprint of the request, to compare repeated requests with: a narration may have 256 KiB."""
@@ -181,8 +181,8 @@ class TurnEnding:
         self.unreported = None
 
     def _ended(self, closed: TurnClosed) -> None:
-        # The recorded end is the one that was laid out here, so this process reports it. Another end is reported by the
-        # process that recorded it; both together would count the turn twice.
+        # This process reports the recorded end only if it is the one that was laid out here. Any other end is reported
+        # by the process that recorded it; reports by both would count the turn twice.
         if self.laid_out is not None and self.laid_out.closed.routing == closed.routing:
             self.unreported = closed.routing
         self.stage, self.closed, self.laid_out = EndStage.ENDED, closed, None

@@ -106,7 +106,7 @@ class LiveDispatch:
             listeners=self._listeners,
         )
         self.status = self._progress.report
-        self._left: Deadline | None = None
+        self._left: Deadline | None = None  # runs while there is no listener; `listen` cancels it
         self._settle_by = settle_by
         if settle_by is not None:
             self.open()
@@ -152,7 +152,7 @@ class LiveDispatch:
         self._log.begin_after(sequence)
 
     def take_over(self, events_after: int, margin: float) -> None:
-        """Execute the rest here, in the remaining time; see `begin_events_after`, `settle_within`."""
+        """Execute the unsettled calls here, until `settle_by`; see `begin_events_after`, `settle_within`."""
         left = (self._settle_by - self._clock.now()).total_seconds() if self._settle_by else 0.0
         self.ownership.take_over()
         self.begin_events_after(max(self.sequence, events_after))  # listeners here have seen `sequence` already
@@ -259,7 +259,7 @@ class LiveDispatch:
         return self._listeners.add()
 
     async def wait_for_opening(self) -> Exception | None:
-        """Return why the opening was refused, or None. The caller is a listener meanwhile; cancelling it is a leave."""
+        """Return why the opening was refused, or None. The caller is a listener until it returns or is cancelled."""
         number, _ = self.listen()
         try:
             return await self.opened.wait()

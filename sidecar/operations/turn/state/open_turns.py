@@ -72,7 +72,7 @@ class EndedTurns:
         self._slim: OrderedDict[TurnId, Turn] = OrderedDict()
 
     def add(self, turn: Turn) -> Iterator[Turn]:
-        """Keep a turn, unless it is kept already; yield turns that are too old to be kept."""
+        """Keep a turn, unless it is kept already; yield turns that are too old to be kept. Iterate to the end."""
         if turn.turn_id not in self._slim and turn.turn_id not in self._whole:
             turn.put_away()
             self._whole[turn.turn_id] = turn
@@ -148,7 +148,7 @@ class Turns:
             self._user_tokens[turn_id] = token
 
     def user_token(self, turn_id: str) -> UserToken | None:
-        """Return it; None: there is none, the turn has ended, or another process has it."""
+        """Return the token of a turn's user; None: there is none, the turn has ended, or another process has it."""
         return self._user_tokens.get(TurnId(turn_id))
 
     def gives_up_by(self, give_up: Callable[[Turn], None]) -> None:
@@ -203,6 +203,7 @@ class Turns:
         return turn if turn is not None and turn.idle_since <= self._clock.monotonic() - seconds else None
 
     def _rest(self, turn: Turn) -> None:
+        """Make an open turn the most recently used idle one."""
         self._idle.pop(turn.turn_id, None)
         # A forgotten turn may still have work that ends; it must not return to the idle ones.
         if turn.ending.closed is None and self._turns.get(turn.turn_id) is turn:
@@ -258,11 +259,11 @@ class Turns:
             SurfaceTokenInvalid: not a token of this deployment.
             SurfaceTokenExpired: the token is too old, or one of its definitions is not stored any more.
         """
+        # The caller may have waited for the cards: a concurrent request may have added the turn since its own look-up.
         known = self.held(token)
         if known is not None:
             return known
         claims = self.claims_of(token)
-        # Looked up again above, because the caller waited for the cards: a concurrent request may have added the turn.
         left = claims.expires_at - self._clock.now()
         # If the clock was set back, `left` exceeds the lifetime of any turn.
         reap_at = self._clock.monotonic() + min(left, claims.expires_at - claims.bound_at).total_seconds()

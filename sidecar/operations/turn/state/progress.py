@@ -37,7 +37,7 @@ class Listener:
 
     def hears(self) -> None:
         """Note that the listener is about to send all new events: only events after this call must wake it."""
-        # `asleep` is shared by all listeners. A True too many costs one loop over them; a False too many would lose a
+        # `asleep` is shared by all listeners. A needless True costs one loop over them; a wrong False would lose a
         # wake-up.
         self.woken, self._among.asleep = False, True
 
@@ -109,7 +109,7 @@ class ProgressReports:
         self._flushing = False
         self._reporters: dict[CallId, ChildReporter] = {}
         self._silences = _silences_of(vocabulary)
-        self._silence: tuple[float, Deadline] | None = None
+        self._silence: tuple[float, Deadline] | None = None  # when the next silence is too long, and its deadline
 
     def began(self, reporter: ChildReporter) -> None:
         """Note that a sub-agent has started; from now on its silence is measured."""
@@ -173,9 +173,9 @@ class ProgressReports:
         self._silence = due, self._deadlines.at(due, self._break_silences)
 
     def _break_silences(self) -> None:
+        """Report `still_working` for each sub-agent that has been silent for too long."""
+        # Cleared first: otherwise `_schedule_silence` would find the deadline that has just passed, and set no new one.
         self._silence = None
-        # `_silence` is None by now: otherwise `_schedule_silence` would find the deadline that has just passed, and set
-        # no new one.
         now = self._clock.monotonic()
         for reporter in () if self._silences is None else self._silences.take_due(now):
             # Through the relay: `still_working` obeys the configured rate like any report of a sub-agent.

@@ -51,7 +51,14 @@ UNREADABLE: Final = "the sub-agent reported something that is no text"
 
 
 class AttemptFrames:
-    """The frames of one attempt."""
+    """The frames of one attempt.
+
+    Attributes:
+        entries: each input with its time, by the event loop's clock. Offsets in frames are 0 until `to_row` sets them.
+        pause: the wait drawn before a next attempt, in seconds; None if none was drawn.
+        refused: why no further attempt was made, e.g. `breaker`; empty without a refusal.
+        incomplete: why the recording has a gap and cannot be replayed; empty if it has none.
+    """
 
     __slots__ = ("attempt_id", "began", "entries", "incomplete", "number", "pause", "refused", "size")
 
@@ -76,9 +83,9 @@ class AttemptFrames:
                     self.size += FRAME_BYTES + len(text)
                 case ComponentMade(name, tool_input, data):
                     self.size += FRAME_BYTES + len(name) + len(tool_input) + len(data)
-                case StatusReported(named, attributes):
+                case StatusReported(event_type, attributes):
                     texts = [len(key) + len(value) for key, value in attributes.items()] if attributes else ()
-                    self.size += FRAME_BYTES + len(named) + sum(texts)
+                    self.size += FRAME_BYTES + len(event_type) + sum(texts)
                 case UsageReported(read, written, cached) if not _are_counts(read, written, cached or 0):
                     self.incomplete = UNREADABLE
                 case RunFinished(_, asked) if asked is not None:
@@ -137,7 +144,10 @@ def _are_counts(*numbers: object) -> bool:
 
 
 class ChildFrames:
-    """The frames of one child, over all its attempts."""
+    """The frames of one child, over all its attempts.
+
+    `refused_at_once`: why the child could make no attempt at all, e.g. `breaker`; empty without a refusal.
+    """
 
     __slots__ = ("attempts", "began", "refused_at_once")
 
@@ -221,8 +231,8 @@ def _frames(entries: Sequence[tuple[float, object]], began: float) -> tuple[Fram
         match event:
             case NarrationPart(text):
                 frames.append(Narration(at, text))
-            case StatusReported(named, attributes):
-                frames.append(Status(at, named, dict(attributes)))
+            case StatusReported(event_type, attributes):
+                frames.append(Status(at, event_type, dict(attributes)))
             case ComponentMade(name, tool_input, data):
                 frames.append(ComponentFrame(at, name, tool_input, data))
             case UsageReported(read, written, cached):
@@ -241,9 +251,9 @@ def _frames(entries: Sequence[tuple[float, object]], began: float) -> tuple[Fram
 
 def asked_frame(at: int, asked: Asked, *, data_unavailable: bool) -> AskedFrame:
     """Return a question in the form of a frame."""
-    lasts = None if asked.expires_in is None else asked.expires_in.total_seconds()
+    valid_for = None if asked.expires_in is None else asked.expires_in.total_seconds()
     texts = asked.kind.value, asked.text, asked.about_json, asked.answerer.value
-    return AskedFrame(at, data_unavailable, *texts, lasts, asked.state)
+    return AskedFrame(at, data_unavailable, *texts, valid_for, asked.state)
 
 
 def microseconds(seconds: float) -> int:

@@ -183,7 +183,7 @@ class TurnState(Generic[Dispatch]):
     def in_front(self, dispatch_id: DispatchId) -> Sequence[Draft]:
         """Return the unconfirmed facts of a dispatch; the next append of the dispatch begins with them.
 
-        Those of a running append are repeated, too: the store decides in order and recognises a draft by its salt.
+        Facts of a running append are repeated, too: the store decides in order and recognises a draft by its salt.
         """
         return tuple(self._unconfirmed.get(dispatch_id, ()))
 
@@ -194,10 +194,10 @@ class TurnState(Generic[Dispatch]):
 
     def recorded(self, dispatch_id: DispatchId, drafts: Sequence[Draft]) -> None:
         """Drop recorded or refused drafts, but not those that a concurrent append has added since."""
-        kept = self._unconfirmed.get(dispatch_id)
-        if kept is None:
+        unconfirmed = self._unconfirmed.get(dispatch_id)
+        if unconfirmed is None:
             return  # dropped during the append: the dispatch was lost, or a read found the drafts recorded
-        if len(drafts) >= len(kept) and drafts[-1] is kept[-1]:
+        if len(drafts) >= len(unconfirmed) and drafts[-1] is unconfirmed[-1]:
             del self._unconfirmed[dispatch_id]  # the usual case: no draft was added during the append
         else:
             self._forget({each.salt for each in drafts})
@@ -217,7 +217,7 @@ class TurnState(Generic[Dispatch]):
         """Return the number of a child's events in drafts that are not known to be recorded."""
         drafts = self._unconfirmed.get(child.dispatch_id, ())
         progress = (each for draft in drafts for each in progress_of(draft.body))
-        return sum(len(each.marks) for each in progress if each.step == child.step_idx)  # facts name steps, no ids
+        return sum(len(each.marks) for each in progress if each.step == child.step_idx)  # facts name steps, not ids
 
     def settles_unconfirmed(self, child: Child) -> bool:
         """Return whether an unconfirmed draft has the child's outcome, which then takes precedence over the record."""
@@ -227,9 +227,9 @@ class TurnState(Generic[Dispatch]):
         return any(first + each.place == child.step_idx for body in settled for each in body.calls)
 
     def give_up_progress(self, child: Child) -> None:
-        """Drop the drafts about a child, because the record contradicts them."""
+        """Drop the drafts with events of a child, because the record contradicts them."""
         drafts = self._unconfirmed.get(child.dispatch_id, ())
-        self._forget({each.salt for each in drafts if any(of.step == child.step_idx for of in progress_of(each.body))})
+        self._forget({each.salt for each in drafts if any(p.step == child.step_idx for p in progress_of(each.body))})
 
     def note_claims(self, *, recorded: bool) -> None:
         """Set whether the newest fact with claims has the claims of this turn."""
@@ -242,7 +242,7 @@ class TurnState(Generic[Dispatch]):
         self.origin = Origin.READING
 
     def restored(self, refused: SubagentsError | None) -> None:
-        """Note that the read has ended, successfully or not."""
+        """Note that the read has ended; `refused` is the error of a failed read."""
         if self.origin is not Origin.READING:
             raise IllegalTransition("restored", self.origin)
         self.origin = Origin.READ if refused is None else Origin.UNREADABLE
@@ -269,11 +269,11 @@ class TurnState(Generic[Dispatch]):
 
     def end_recorded(self) -> None:
         """Note that the prepared end is recorded: no fact is left to append, and the last outcomes are reported."""
-        laid_out = self.ending.recorded()
+        plan = self.ending.recorded()
         for child in self.children.values():
             child.forget_waiting()
         self._unconfirmed.clear()
-        for dispatch_id, outcomes in laid_out.settling.items():
+        for dispatch_id, outcomes in plan.settling.items():
             dispatch = self.dispatches.get(dispatch_id)
             if dispatch is not None:  # a followed dispatch is dropped when its last listener leaves
                 dispatch.finish_with_turn(outcomes)
@@ -291,8 +291,8 @@ class TurnState(Generic[Dispatch]):
         """Keep only the end of an ended turn, which answers repeated requests."""
         self.ending.slim()
         self.queues = TurnSlotQueues()
-        for kept in (self._dispatches, self._children, self._unconfirmed):
-            kept.clear()  # in place: the public views stay valid
+        for emptied in (self._dispatches, self._children, self._unconfirmed):
+            emptied.clear()  # in place: the public views stay valid
 
     def refuse_if_over(self) -> None:
         """Raise `TurnEnded` if the turn is ending or has ended, here or elsewhere."""
