@@ -121,7 +121,7 @@ def _refuse_missing(document: ReplayDocument, claims: SurfaceClaims, card_of: Ca
     named = {slot: definition_id for slot, definition_id, _ in claims.candidates}
     needed: list[tuple[str, Digest]] = [(named.get(slot) or slot, digest) for slot, digest in claims.tools]
     needed.append(("the orchestrator", claims.orchestrator_digest))
-    missing = [_missing(name, digest, commits) for name, digest in needed if card_of(digest) is None]
+    missing = [_missing_text(name, digest, commits) for name, digest in needed if card_of(digest) is None]
     if missing:
         raise CannotReplay(
             f"definitions are not there as they were in the turn: {'; '.join(missing)}. Check out that commit of the "
@@ -129,7 +129,7 @@ def _refuse_missing(document: ReplayDocument, claims: SurfaceClaims, card_of: Ca
         )
 
 
-def _missing(name: str, digest: Digest, commits: Mapping[Digest, tuple[str, str]]) -> str:
+def _missing_text(name: str, digest: Digest, commits: Mapping[Digest, tuple[str, str]]) -> str:
     _, commit = commits.get(digest, ("", ""))
     return f"{name} with digest {digest} ({f'commit {commit}' if commit else 'its commit is not on record'})"
 

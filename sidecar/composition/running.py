@@ -154,7 +154,7 @@ def _parts(
     defects = DefectReports(recorder)
     tasks = OwnedTasks(defects.of_task)
     # Readiness changes in synchronous code, but setting the gRPC health needs an await; hence a task for each change.
-    readiness = Readiness(lambda ready: _spawned(tasks, set_health(ready)))
+    readiness = Readiness(lambda ready: _spawn(tasks, set_health(ready)))
     readiness.section("dispatch_socket", lambda: str(settings.server.dispatch_socket))  # which sidecar answers
     # Before plugins are loaded: an error of a plugin may quote its settings, which may contain passwords.
     for sections in plugin_sections(settings).values():
@@ -178,6 +178,7 @@ def _handler_context(parts: Components) -> HandlerContext:
 
 @asynccontextmanager
 async def _record(parts: Components) -> AsyncIterator[OpenRecord]:
+    """Open the record, with its signatures and its retention; add it to readiness and metrics."""
     replaced = parts.replaced
     appends = append_seconds(parts.metrics)
     dependencies = RecordDependencies(
@@ -199,7 +200,7 @@ async def _record(parts: Components) -> AsyncIterator[OpenRecord]:
         yield replace(record, loops=(*record.loops, *loops))
 
 
-def _spawned(tasks: OwnedTasks, work: Coroutine[Any, Any, None]) -> None:
+def _spawn(tasks: OwnedTasks, work: Coroutine[Any, Any, None]) -> None:
     tasks.spawn(work, "health")
 
 

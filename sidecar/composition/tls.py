@@ -191,7 +191,7 @@ class CertificateWatch:
         metrics.gauges(call_names.TLS_CERTIFICATE_LEFT, left, self._seconds_left, "section")
         metrics.gauges(call_names.TLS_CERTIFICATE_LIFE, whole, self._life, "section")
         readiness.section("tls", lambda: self._section(bound))
-        readiness.watch(self._late)
+        readiness.watch(self._late_renewals)
 
     async def run(self) -> None:
         """Check the certificates for ever; the supervisor owns this loop."""
@@ -234,7 +234,7 @@ class CertificateWatch:
     def _unusable(self, name: str, problem: str) -> None:
         self._anomaly("tls_files_unusable", f"{name}: {problem}")
 
-    def _late(self) -> Iterator[str]:
+    def _late_renewals(self) -> Iterator[str]:
         """Yield a sentence about each certificate that should have been renewed."""
         now = self._clock.now()
         for name, followed in self._followed.items():

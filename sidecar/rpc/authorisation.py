@@ -166,7 +166,9 @@ def admit(method: str, metadata: Metadata, entrance: CallAdmission) -> str:
     allowed = CALLERS_OF.get(method, _NO_CALLER)
     if entrance.callers not in allowed:
         if allowed:
-            raise WrongListener(f"{method[:200]} is not served on this listener; use the one for {_named(allowed)}")
+            raise WrongListener(
+                f"{method[:200]} is not served on this listener; use the one for {_kind_names(allowed)}"
+            )
         raise CallerNotAllowed(f"{method[:200]} may not be called here")
     if entrance.boot_secret and method not in WITHOUT_SECRET:
         _check_secret(metadata, entrance.boot_secret)
@@ -190,7 +192,7 @@ def caller_of(method: str, metadata: Metadata, raw: bytes, entrance: CallAdmissi
     return entrance.door.caller(method, metadata, raw)
 
 
-def _named(kinds: frozenset[CallerKind]) -> str:
+def _kind_names(kinds: frozenset[CallerKind]) -> str:
     return ", ".join(sorted(kinds))
 
 

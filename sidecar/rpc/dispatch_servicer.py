@@ -64,13 +64,13 @@ class GrpcFrames:
         """Deliver one frame, or keep the one with the result for the end of the call. Raises `ListenerClosed`."""
         try:
             for part in parts_of(frame):
-                raw = self._encoded(part)
+                raw = self._encode(part)
                 if part.result is not None:
                     # Events and result in separate messages: otherwise the message could exceed the limit of the
                     # client.
                     if len(raw) > LARGE and part.events:
-                        await self._write(self._encoded(Frame(part.snapshot, part.events)))
-                        raw = self._encoded(Frame(None, (), part.result))
+                        await self._write(self._encode(Frame(part.snapshot, part.events)))
+                        raw = self._encode(Frame(None, (), part.result))
                     # Not written here: the last message and the status travel together, so that a client never sees a
                     # result without an end.
                     self._last = raw
@@ -84,12 +84,13 @@ class GrpcFrames:
             self._broken = True
             raise ListenerClosed from None
 
-    def _encoded(self, part: Frame) -> bytes:
+    def _encode(self, part: Frame) -> bytes:
         message = self._response()
         fill_frame(message.frame, part, self._told)
         return message.SerializeToString()
 
     async def _write(self, raw: bytes) -> None:
+        """Write one message. Raises `TimeoutError` if the client does not accept it in time."""
         loop, context = asyncio.get_running_loop(), self._call.context
         # One limit for headers and message: the client must accept both within it.
         until = loop.time() + self._timeout.total_seconds()

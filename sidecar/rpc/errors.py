@@ -78,7 +78,7 @@ def rich_status(error: SubagentsError) -> RichStatus:
     message = error.message[:LONGEST_MESSAGE]
     number: tuple[int, str] = code.value
     # Twice on the wire: as the status of the call, and within its details, as gRPC's convention wants it.
-    status = Status(code=number[0], message=message, details=[_packed(detail) for detail in _details(error)])
+    status = Status(code=number[0], message=message, details=[_pack(detail) for detail in _details(error)])
     return RichStatus(code, message, ((DETAILS_KEY, status.SerializeToString()),))
 
 
@@ -112,7 +112,7 @@ def _resource(error: NotFound) -> ResourceInfo:
     return ResourceInfo(resource_type=named[0].removesuffix("_id"), resource_name=named[1][:LONGEST_TEXT])
 
 
-def _packed(message: Message) -> PackedAny:
+def _pack(message: Message) -> PackedAny:
     packed = PackedAny()
     packed.Pack(message)
     return packed

@@ -127,7 +127,7 @@ class Guard:
                 if self._waiting.refuses(method.name, waited(metadata, now), now, begins_work=method.begins_work):
                     self.note(self.too_late)
                     return self.too_late
-            return await work(self._admitted(method, context, metadata, raw))
+            return await work(self._admit(method, context, metadata, raw))
         except SubagentsError as error:
             self.note(error)
             return error
@@ -147,7 +147,8 @@ class Guard:
         if isinstance(error, AdmissionRefused | DeadlineTooShort):
             self._around.on_limit(error.metadata.get("limit", ""))
 
-    def _admitted(self, method: Method, context: CallContext, metadata: Metadata, raw: bytes) -> Call:
+    def _admit(self, method: Method, context: CallContext, metadata: Metadata, raw: bytes) -> Call:
+        """Check the caller and the time that is left; return the call. Raises a `SubagentsError` that refuses it."""
         # The certificate first: its identity decides whether anything that the client sends is looked at.
         peers = self._entrance.peers
         peer = None if peers is None else peers.admit(context.auth_context())

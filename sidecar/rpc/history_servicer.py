@@ -46,10 +46,10 @@ class HistoryServicer:
             Method(f"/{SERVICE}/WriteSummary", one, pb.WriteSummaryRequest.FromString, self._write_summary),
             Method(f"/{SERVICE}/ListTurns", one, pb.ListTurnsRequest.FromString, self._list_turns),
             Method(f"/{SERVICE}/GetTurn", one, pb.GetTurnRequest.FromString, self._get_turn),
-            self._watching(),
+            self._watch_method(),
             Method(f"/{SERVICE}/ListEpisodes", one, pb.ListEpisodesRequest.FromString, self._list_episodes),
             Method(f"/{SERVICE}/ExportReplay", many, pb.ExportReplayRequest.FromString, self._export_replay),
-            self._scoring(BY_AGENTS),
+            self._score_method(BY_AGENTS),
         )
 
     def methods_for_operators(self) -> Sequence[Method]:
@@ -58,11 +58,11 @@ class HistoryServicer:
         return (
             Method(f"/{SERVICE}/ListTurns", one, pb.ListTurnsRequest.FromString, self._list_turns, urgent=True),
             Method(f"/{SERVICE}/GetTurn", one, pb.GetTurnRequest.FromString, self._get_turn, urgent=True),
-            self._watching(),
-            self._scoring(BY_OPERATORS),
+            self._watch_method(),
+            self._score_method(BY_OPERATORS),
         )
 
-    def _scoring(self, sources: Collection[ScoreSource]) -> Method:
+    def _score_method(self, sources: Collection[ScoreSource]) -> Method:
         """Return `RecordScore` for a listener whose callers may record scores of these sources."""
 
         async def record_score(message: pb.RecordScoreRequest, call: Call) -> pb.RecordScoreResponse:
@@ -71,7 +71,7 @@ class HistoryServicer:
 
         return Method(f"/{SERVICE}/RecordScore", MethodShape.ONE_TO_ONE, pb.RecordScoreRequest.FromString, record_score)
 
-    def _watching(self) -> Method:
+    def _watch_method(self) -> Method:
         return Method(
             f"/{SERVICE}/WatchEvents",
             MethodShape.ONE_TO_MANY,

@@ -78,19 +78,21 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         if method.shape is MethodShape.ONE_TO_ONE:
 
             async def answer(raw: bytes, context: GrpcContext) -> bytes | None:
-                return await self._guarded(method, context, lambda call: self._one_to_one(method, raw, call), raw)
+                return await self._run_guarded(method, context, lambda call: self._one_to_one(method, raw, call), raw)
 
             return grpc.unary_unary_rpc_method_handler(answer)
         if method.shape is MethodShape.ONE_TO_MANY:
 
             async def stream(raw: bytes, context: GrpcContext) -> None:
-                await self._guarded(method, context, lambda call: method.handle(parsed(method, raw), call), raw)
+                await self._run_guarded(method, context, lambda call: method.handle(parsed(method, raw), call), raw)
 
             return grpc.unary_stream_rpc_method_handler(stream)
         if method.shape is MethodShape.WITH_LAST:
 
             async def end(raw: bytes, context: GrpcContext) -> bytes | None:
-                last = await self._guarded(method, context, lambda call: method.handle(parsed(method, raw), call), raw)
+                last = await self._run_guarded(
+                    method, context, lambda call: method.handle(parsed(method, raw), call), raw
+                )
                 # The drain counter is already reduced, although gRPC sends a large message only while the client reads.
                 if last is not None and len(last) > SENT_UNREAD:
                     self._hold_drain(method, context)
@@ -101,7 +103,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
             return grpc.unary_unary_rpc_method_handler(end)
 
         async def converse(raws: AsyncIterator[bytes], context: GrpcContext) -> None:
-            await self._guarded(method, context, lambda call: method.handle(_all_parsed(method, raws), call))
+            await self._run_guarded(method, context, lambda call: method.handle(_parse_all(method, raws), call))
 
         return grpc.stream_stream_rpc_method_handler(converse)
 
@@ -138,7 +140,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         answer: Message = await method.handle(parsed(method, raw), call)
         return answer.SerializeToString()
 
-    async def _guarded(
+    async def _run_guarded(
         self, method: Method, context: GrpcContext, work: Callable[[Call], Awaitable[bytes | None]], raw: bytes = b""
     ) -> bytes | None:
         # An empty code means that no status was decided: the client left.
@@ -206,7 +208,7 @@ def _left(context: GrpcContext, took: float) -> str:
     return (StatusCode.DEADLINE_EXCEEDED if expired else StatusCode.CANCELLED).name
 
 
-async def _all_parsed(method: Method, raws: AsyncIterator[bytes]) -> AsyncIterator[Message]:
+async def _parse_all(method: Method, raws: AsyncIterator[bytes]) -> AsyncIterator[Message]:
     async for raw in raws:
         # Parsed one by one, as the handler asks for them: the client cannot make the sidecar parse ahead.
         yield parsed(method, raw)

@@ -40,29 +40,29 @@ def unfit(limits: ValueConstraints, value: Any) -> str | None:
     if value is None:
         return None
     # Only the first violated constraint: one message for one value.
-    return _out_of_bounds(limits, value) or _of_wrong_length(limits, value) or _of_wrong_form(limits, value)
+    return _bounds_problem(limits, value) or _length_problem(limits, value) or _form_problem(limits, value)
 
 
-def _out_of_bounds(limits: ValueConstraints, value: Any) -> str | None:
+def _bounds_problem(limits: ValueConstraints, value: Any) -> str | None:
     if limits.ge is not None and not value >= limits.ge:
-        return f"must be at least {_shown(limits.ge)}"
+        return f"must be at least {_bound_text(limits.ge)}"
     if limits.gt is not None and not value > limits.gt:
-        return f"must be more than {_shown(limits.gt)}"
+        return f"must be more than {_bound_text(limits.gt)}"
     if limits.le is not None and not value <= limits.le:
-        return f"must be at most {_shown(limits.le)}"
+        return f"must be at most {_bound_text(limits.le)}"
     return None
 
 
-def _of_wrong_length(limits: ValueConstraints, value: Sized) -> str | None:
+def _length_problem(limits: ValueConstraints, value: Sized) -> str | None:
     unit = "character" if isinstance(value, str) else "entry"
     if limits.min_length is not None and len(value) < limits.min_length:
-        return f"must have at least {_counted(limits.min_length, unit)}"
+        return f"must have at least {_count_text(limits.min_length, unit)}"
     if limits.max_length is not None and len(value) > limits.max_length:
-        return f"must have at most {_counted(limits.max_length, unit)}"
+        return f"must have at most {_count_text(limits.max_length, unit)}"
     return None
 
 
-def _of_wrong_form(limits: ValueConstraints, value: Any) -> str | None:
+def _form_problem(limits: ValueConstraints, value: Any) -> str | None:
     if limits.pattern is not None and not re.match(limits.pattern, value):
         return f"must match {limits.pattern}"
     # After the pattern, so that a check can rely on the form of the text.
@@ -74,10 +74,10 @@ def _of_wrong_form(limits: ValueConstraints, value: Any) -> str | None:
     return None
 
 
-def _counted(number: int, unit: str) -> str:
+def _count_text(number: int, unit: str) -> str:
     many = "entries" if unit == "entry" else f"{unit}s"
     return f"{number} {unit if number == 1 else many}"
 
 
-def _shown(bound: Any) -> str:
+def _bound_text(bound: Any) -> str:
     return duration_text(bound) if isinstance(bound, timedelta) else str(bound)

@@ -144,6 +144,7 @@ def _in_sections(name: str) -> list[str]:
 
 
 def _line(problem: Problem, file: Path | None, variables: Mapping[SettingPath, str]) -> str:
+    """Return the line of a problem in the error: its source, the problem, and a hint."""
     return f"{_source(problem.path, file, variables)}: {_text_with_hint(problem)}"
 
 

@@ -121,6 +121,7 @@ class Section:
         return section if len(problems) == before else NOT_READ
 
     def _read_table(self, configured: Mapping[str, Any], path: tuple[str, ...], problems: list[Problem]) -> None:
+        """Set the attributes from a table; add each problem of the table to `problems`."""
         before = len(problems)
         try:
             # Before the loop: it may remove keys that would otherwise be unknown.

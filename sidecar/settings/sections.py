@@ -90,7 +90,7 @@ class EventSettings(Section):
             raise ValueError("`transform_to` requires the policy `transform`")
 
 
-def _identifiers(events: dict[str, EventSettings]) -> None:
+def _check_names(events: dict[str, EventSettings]) -> None:
     # A name of another form could never match: hosts may report identifiers only.
     wrong = [name for name in events if not TYPE_FORM.match(name)]
     if wrong:
@@ -112,7 +112,7 @@ class StatusSettings(Section):
         "again after twice, four times ... the time. Only if `events` has that type; 0: never.",
     )
     events: dict[str, EventSettings] = setting(
-        {}, check=_identifiers, description="Known types, by name. Unknown ones are dropped."
+        {}, check=_check_names, description="Known types, by name. Unknown ones are dropped."
     )
 
 

@@ -44,7 +44,7 @@ async def examine_flags(
             found.append(error(AREA, spec.name, problem.what, problem.remedy))
             continue
         try:
-            report = await calls.ask(spec.name, seconds, partial(_fetched, backend, named))
+            report = await calls.ask(spec.name, seconds, partial(_fetch, backend, named))
         except PluginFailed as problem:
             remedy = f"is the service running? See [flags.{spec.name}] in the settings"
             why = cause_of(problem.error) if problem.error else str(problem)
@@ -63,7 +63,7 @@ def _flags_of_definitions(policy: PolicyMap, catalogue: Catalogue | None, backen
     return frozenset(flag for each in definitions for flag in (each.enabled_via_flag, each.cohort_flag) if flag)
 
 
-async def _fetched(backend: FlagBackend, names: frozenset[str]) -> FlagReport:
+async def _fetch(backend: FlagBackend, names: frozenset[str]) -> FlagReport:
     # A backend that cannot list its flags must know their names before it is asked.
     if isinstance(backend, NamedFlagBackend):
         backend.set_names(names)

@@ -89,7 +89,7 @@ async def examine_runners(
     for card in catalogue.cards.values():
         if card.definition.slot in offered:
             _add_to_target(card, targets, policy, settings, used, found)
-    checks = [_host(at, names, seconds, _channels(settings, at.instance)) for at, names in used.items()]
+    checks = [_examine_host(at, names, seconds, _channels(settings, at.instance)) for at, names in used.items()]
     return [*found, *await asyncio.gather(*checks)]
 
 
@@ -139,7 +139,7 @@ def _without_plugin(section: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in section.items() if name != PLUGIN}
 
 
-async def _host(
+async def _examine_host(
     at: _Target, names: Sequence[str], seconds: float, open_channel: Callable[[str], grpc.aio.Channel]
 ) -> Finding:
     about = f"{', '.join(names)} at {at.address}"
@@ -149,7 +149,7 @@ async def _host(
         # No host and port in the address, e.g. that of a runner that starts processes.
         if parts.hostname is None:
             return ok("runners", about, f"runner `{at.instance}`: not checked")
-        return await _reached("runners", about, parts.hostname, _port_of(at.address), seconds)
+        return await _examine_connection("runners", about, parts.hostname, _port_of(at.address), seconds)
     # The standard health service, because a `Run` would start work.
     async with open_channel(at.address) as channel:
         ask = channel.unary_unary(
@@ -178,13 +178,14 @@ async def examine_services(catalogue: Catalogue, seconds: float) -> Sequence[Fin
         if parts.hostname is not None:
             by_address.setdefault((parts.hostname, _port_of(tool.endpoint or "")), []).append(str(name))
     work = [
-        _reached("data services", f"{', '.join(tools)} at {host}:{port}", host, port, seconds)
+        _examine_connection("data services", f"{', '.join(tools)} at {host}:{port}", host, port, seconds)
         for (host, port), tools in by_address.items()
     ]
     return await asyncio.gather(*work)
 
 
-async def _reached(area: str, about: str, host: str, port: int, seconds: float) -> Finding:
+async def _examine_connection(area: str, about: str, host: str, port: int, seconds: float) -> Finding:
+    """Return whether a TCP connection can be opened within the time."""
     try:
         async with asyncio.timeout(seconds):
             # No request: it would need a user, and could have an effect at the service.

@@ -40,7 +40,7 @@ class KeyFiles(Generic[Keys]):
         read()
         self._setting = setting
         self._read = read
-        broken = partial(self._broken, anomaly)
+        broken = partial(self._report_unusable, anomaly)
         try:
             self._watch = FileWatch(paths, self._read_again, "keys", broken)
         except FilesProblem as problem:
@@ -77,5 +77,5 @@ class KeyFiles(Generic[Keys]):
             # The watch reports this error and keeps the earlier keys.
             raise FilesProblem("; ".join(problem.problems)) from None
 
-    def _broken(self, anomaly: Callable[[str, str], None], problem: str) -> None:
+    def _report_unusable(self, anomaly: Callable[[str, str], None], problem: str) -> None:
         anomaly("key_files_unusable", problem if problem.startswith(self._setting) else f"{self._setting}: {problem}")

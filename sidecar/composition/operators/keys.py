@@ -34,7 +34,7 @@ def read_operator_keys(configured: OperatorSettings) -> OperatorKeys:
         SettingsProblem: a key cannot be read, or occurs twice with different limits.
     """
     keys, limits = list[Ed25519PublicKey](), dict[str, KeyLimits]()
-    for setting, file, allowed in _named(configured):
+    for setting, file, allowed in _configured_keys(configured):
         try:
             found = read_public_keys_in(file)
         except KeyFileProblem as problem:
@@ -50,10 +50,11 @@ def read_operator_keys(configured: OperatorSettings) -> OperatorKeys:
 
 def operator_key_files(configured: OperatorSettings) -> tuple[Path, ...]:
     """Return the files that contain the keys."""
-    return tuple(file for _, file, _ in _named(configured))
+    return tuple(file for _, file, _ in _configured_keys(configured))
 
 
-def _named(configured: OperatorSettings) -> Iterator[tuple[str, Path, KeyLimits]]:
+def _configured_keys(configured: OperatorSettings) -> Iterator[tuple[str, Path, KeyLimits]]:
+    """Yield the setting, the file and the limits of each configured key."""
     for file in configured.keys:
         yield "operators.keys", file, KeyLimits(f"{file}", frozenset(Role), (ANY_SUBJECT,))
     for name, key in configured.key.items():

@@ -70,7 +70,7 @@ async def open_memory(
         SettingsProblem: its database cannot be opened; the text says why and what to do.
     """
     # A memory of an installed plugin gets a thread of its own, because it may block.
-    memory = PluginThreads(policy.host, anomaly).made(policy.memory, lambda: _made(policy, settings, redactor))
+    memory = PluginThreads(policy.host, anomaly).made(policy.memory, lambda: _make_memory(policy, settings, redactor))
     try:
         if isinstance(memory, SqliteMemory):
             await memory.open()
@@ -83,7 +83,7 @@ async def open_memory(
     return memory
 
 
-def _made(policy: PolicyMap, settings: Settings, redactor: Redactor) -> EpisodeMemory:
+def _make_memory(policy: PolicyMap, settings: Settings, redactor: Redactor) -> EpisodeMemory:
     """Create the memory that the policy selects."""
     section = memory_section(settings, policy.memory, redactor)
     if policy.memory is STORE_MEMORY and settings.record.database == "sqlite" and not settings.memories.get(STORE):

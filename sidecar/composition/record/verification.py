@@ -31,7 +31,7 @@ NOWHERE: Final = (
 
 def verifying() -> Verifying:
     """Return the dependencies of the command."""
-    return Verifying(_opened, _keys)
+    return Verifying(_open_record, _read_keys)
 
 
 def record_source(settings: Settings) -> RecordSource:
@@ -49,7 +49,7 @@ def record_source(settings: Settings) -> RecordSource:
 
 
 @asynccontextmanager
-async def _opened(source: RecordSource) -> AsyncIterator[tuple[RecordToVerify, AuditChain]]:
+async def _open_record(source: RecordSource) -> AsyncIterator[tuple[RecordToVerify, AuditChain]]:
     """Open the record at a place for reading. Raises `RecordUnreadable`."""
     try:
         if source.sqlite is not None:
@@ -91,7 +91,7 @@ async def _postgresql(dsn: str) -> AsyncIterator[tuple[RecordToVerify, AuditChai
         await record.close()
 
 
-def _keys(files: Sequence[Path]) -> SignatureVerifier:
+def _read_keys(files: Sequence[Path]) -> SignatureVerifier:
     """Read the public keys of the checkpoints. Raises `RecordUnreadable`."""
     try:
         return read_public_keys(files)

@@ -42,14 +42,14 @@ def flag_writers(
         calls: call the backends of plugins, with time limits.
     """
 
-    def made(name: str, backend: FlagBackend) -> FlagWriter:
+    def make_writer(name: str, backend: FlagBackend) -> FlagWriter:
         own = _own_writer(name, backend, settings.get(name, {}), store, clock)
         if own is not None:
             return own
         return FlagsOfPlugin(name, backend, calls) if isinstance(backend, FlagWriter) else ExternalFlags(name)
 
     # Created once for each backend, not for each vertical: verticals share backends.
-    writers = {name: made(name, backend) for name, backend in backends.items()}
+    writers = {name: make_writer(name, backend) for name, backend in backends.items()}
     return lambda vertical: writers[routes.backend_of(vertical)]
 
 

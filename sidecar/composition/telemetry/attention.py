@@ -18,7 +18,7 @@ INCIDENT_SHOWN: Final = 3600.0
 
 def watch_turns_and_data(metrics: Metrics, readiness: Readiness, turns: Turns) -> None:
     """Add the problems of turns and data to the readiness page."""
-    readiness.watch(partial(_abandoned, turns))
+    readiness.watch(partial(_too_many_idle, turns))
     readiness.watch(IncidentWatch(metrics, time.monotonic).attention)
 
 
@@ -43,7 +43,7 @@ class IncidentWatch:
         return (f"{text}: find `security.incident` in the log",)
 
 
-def _abandoned(turns: Turns) -> Sequence[str]:
+def _too_many_idle(turns: Turns) -> Sequence[str]:
     # Before the limit is reached: at it, the oldest turns are ended, and their users notice.
     if turns.idle < MANY_IDLE * turns.most_idle:
         return ()

@@ -62,7 +62,7 @@ class DefinitionsReports:
         # A series that first appears with the value 1 has no increase in Prometheus, so each starts at 0.
         for result in (IN_FORCE, REFUSED):
             self._loads.add(result, by=0)
-        metrics.gauge(names.DEFINITIONS_INVALID, "1: the newest state has errors.", lambda: float(not self._good()))
+        metrics.gauge(names.DEFINITIONS_INVALID, "1: the newest state has errors.", lambda: float(not self._valid()))
         metrics.gauges(names.DEFINITIONS_PROBLEMS, "Problems of the newest state.", self._counts, "severity")
         metrics.gauges(names.DEFINITIONS_REVISION, "The revision in force.", self._revision, "revision")
         # Until the first valid definitions: without them, a bind could only offer an empty surface.
@@ -77,21 +77,21 @@ class DefinitionsReports:
         if change.in_force:
             self._loads.add(IN_FORCE)
             text = "new definitions are in use"
-            self._log.info(event_names.DEFINITIONS_CHANGED, text, revision=change.revision, warnings=_some(problems))
+            self._log.info(event_names.DEFINITIONS_CHANGED, text, revision=change.revision, warnings=_first(problems))
             self._readiness.clear("definitions")
         else:
             self._loads.add(REFUSED)
             # No `block` here: turns are still served, with the definitions from before.
             stays = "the last valid ones stay in use" if change.revision else "no definitions are in use"
             text = f"the newest definitions have errors; {stays}"
-            self._log.error(event_names.DEFINITIONS_REFUSED, text, revision=change.revision, problems=_some(problems))
+            self._log.error(event_names.DEFINITIONS_REFUSED, text, revision=change.revision, problems=_first(problems))
 
     def _attention(self) -> Sequence[str]:
-        if self._last is None or self._good():
+        if self._last is None or self._valid():
             return ()
         return ("the newest definitions have errors; /readyz and the log list them",)
 
-    def _good(self) -> bool:
+    def _valid(self) -> bool:
         return self._last is not None and self._last.in_force
 
     def _counts(self) -> dict[Labels, float]:
@@ -106,8 +106,8 @@ class DefinitionsReports:
         problems = self._last.loaded.problems if self._last else ()
         return {
             "revision": self._last.revision if self._last else None,
-            "newest_state_in_force": self._good(),
-            "problems": _some([problem.render() for problem in problems]),
+            "newest_state_in_force": self._valid(),
+            "problems": _first([problem.render() for problem in problems]),
         }
 
 
@@ -290,7 +290,7 @@ def _stale(flags: FlagSnapshotKeeper) -> dict[Labels, float]:
     return {(name,): float(name in stale) for name in snapshot.routes.backends}
 
 
-def _some(problems: list[str]) -> list[str]:
+def _first(problems: list[str]) -> list[str]:
     # The number of the rest is told, so that a list that was cut does not look complete.
     rest = len(problems) - PROBLEMS_SHOWN
     return [*problems[:PROBLEMS_SHOWN], *([f"and {rest} more"] if rest > 0 else [])]

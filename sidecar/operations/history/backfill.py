@@ -109,23 +109,24 @@ class BackfillHistory:
             if not line.strip():
                 continue
             self.report.lines += 1
-            read = read_record(line, number)
-            if isinstance(read, Finding):
-                self.report.found(read)
+            record = read_record(line, number)
+            if isinstance(record, Finding):
+                self.report.found(record)
                 # The line may have been a message of the turn before or after it, so both are left out.
                 broken = True
                 if group:
                     yield group, True
                     group = []
                 continue
-            if group and group[-1][1].key != read.key:
+            if group and group[-1][1].key != record.key:
                 yield group, broken
                 group, broken = [], False  # an unreadable line was before the yielded turn, not after it
-            group.append((number, read))
+            group.append((number, record))
         if group:
             yield group, broken
 
     async def _keep(self, group: Sequence[Numbered]) -> None:
+        """Import the turn of these lines, unless the memory has it or has a newer turn of its episode."""
         turn, findings = turn_of(group, self._labels)
         episode = await self._episode(turn.episode)
         # Imported before: this makes an interrupted import repeatable.
@@ -147,6 +148,7 @@ class BackfillHistory:
             self.report.found(finding)
 
     async def _episode(self, key: EpisodeKey) -> _Episode:
+        """Return what the memory has of an episode. Raises `MemoryUnavailable`."""
         if key not in self._episodes:
             turns = (await self._memory.read(key, WHOLE_EPISODE)).turns
             newest = max((turn.ended_at for turn in turns), default=datetime.min.replace(tzinfo=UTC))

@@ -33,12 +33,15 @@ from sidecar.operations.turn.state.opening_records import request_from_json
 
 FIRST_WAIT: Final = 0.1
 LONGEST_WAIT: Final = 10.0
-"""Seconds before a memory that is away is asked again."""
+"""Seconds before an unavailable memory is called again: the first time, and at most."""
 LOST: Final = "history_lost"
+"""The anomaly of a turn whose history is not stored, now or later."""
 DEFERRED: Final = "history_deferred"
+"""The anomaly of a turn whose history is to be read from the record later."""
 IN_EMISSION_ORDER: Final = attrgetter("step_idx")
 
 Waiting = tuple[TurnHistory, FirstResult[None]]
+"""A queued turn, and the result that settles when the turn is stored or dropped."""
 Answered = tuple[Slot, CallId, str, CallOutcome]
 """A sub-agent, its call, the request, and the outcome."""
 
@@ -123,25 +126,26 @@ class HistoryCapture:
         left, self._current = [*current, *self._queue], None
         self._queue.clear()
         # Settled, although nothing is stored: otherwise readers of these episodes would wait until their time limit.
-        for history, kept in left:
+        for history, settled in left:
             consequence = "the next start finds it on record" if self._durable else "it was not kept before the stop"
             self._recorder.anomaly(DEFERRED if self._durable else LOST, f"{history.turn_id}: {consequence}")
-            self._done(history, kept)
+            self._done(history, settled)
 
     def _entry_of(self, turn_id: TurnId) -> FirstResult[None] | None:
         """Return the result that settles when a queued turn is stored or dropped; None if the turn is not queued."""
         current = [self._current] if self._current else []
-        return next((kept for history, kept in [*current, *self._queue] if history.turn_id == turn_id), None)
+        return next((settled for history, settled in [*current, *self._queue] if history.turn_id == turn_id), None)
 
     def _put(self, history: TurnHistory) -> FirstResult[None]:
-        kept: FirstResult[None] = FirstResult()
-        self._queue.append((history, kept))
-        self._last_of[history.episode] = kept  # replaces the earlier one: turns of an episode are stored in order
+        """Queue a turn, and start the worker if none runs; return the result that settles when the turn is over."""
+        settled: FirstResult[None] = FirstResult()
+        self._queue.append((history, settled))
+        self._last_of[history.episode] = settled  # replaces the earlier one: turns of an episode are stored in order
         # One worker: it keeps the turns of an episode in order without locks.
         if self._working is None:
             self._working = FirstResult()
             self._spawner.spawn(self._work(self._working), "keep history")
-        return kept
+        return settled
 
     async def _work(self, working: FirstResult[None]) -> None:
         wait = FIRST_WAIT
@@ -181,15 +185,15 @@ class HistoryCapture:
         if self._current is None:  # `give_up` was called during the attempt
             return
         episode = self._current[0].episode
-        theirs = [each for each in self._queue if each[0].episode != episode]
-        own = [each for each in self._queue if each[0].episode == episode]
-        self._queue = deque([*theirs, self._current, *own])
+        others = [each for each in self._queue if each[0].episode != episode]
+        same = [each for each in self._queue if each[0].episode == episode]
+        self._queue = deque([*others, self._current, *same])
         self._current = None
 
-    def _done(self, history: TurnHistory, kept: FirstResult[None]) -> None:
-        if self._last_of.get(history.episode) is kept:  # no newer turn of the episode was queued since
+    def _done(self, history: TurnHistory, settled: FirstResult[None]) -> None:
+        if self._last_of.get(history.episode) is settled:  # no newer turn of the episode was queued since
             del self._last_of[history.episode]
-        kept.settle(None)
+        settled.settle(None)
 
 
 def history_of(turn: Turn, ended_at: datetime, narration: str, user_message: str) -> TurnHistory:
@@ -212,13 +216,13 @@ def history_on_record(turn: StoredTurn) -> TurnHistory | None:
     """Return the history of a recorded turn; None if the turn has not ended or its texts were erased."""
     if turn.ended is None or not turn.ended.principal:
         return None
-    ended, outcomes = turn.ended, {each.child_id: each for kept in turn.dispatches for each in kept.outcomes}
+    ended, outcomes = turn.ended, {each.child_id: each for dispatch in turn.dispatches for each in dispatch.outcomes}
     answered = []
     for child in sorted(turn.children, key=lambda child: child.opened.step_idx):
         outcome = outcomes.get(child.opened.child_id)
         if outcome is not None:  # a delegated child has no call of the orchestrator, and thus no outcome here
-            asked = contract_from_json(child.opened.context_json).step.description
-            answered.append((child.opened.slot, child.opened.call_id, asked, outcome))
+            request = contract_from_json(child.opened.context_json).step.description
+            answered.append((child.opened.slot, child.opened.call_id, request, outcome))
     prompts = [request_from_json(each.opened.request_json, "").task_prompt for each in turn.dispatches]
     episode = EpisodeKey(ended.episode_id, ended.principal)
     question = ended.user_message or _last(prompts)
@@ -226,6 +230,7 @@ def history_on_record(turn: StoredTurn) -> TurnHistory | None:
 
 
 def _last(prompts: list[str]) -> str:
+    """Return the last prompt that is not empty; empty if there is none."""
     given = [prompt for prompt in prompts if prompt]
     return given[-1] if given else ""
 
@@ -233,12 +238,12 @@ def _last(prompts: list[str]) -> str:
 def _with_answers(history: TurnHistory, answered: list[Answered]) -> TurnHistory:
     answers: list[SubAgentAnswer] = []
     messages: list[ToolMessage] = []
-    for slot, call_id, asked, outcome in answered:
+    for slot, call_id, request, outcome in answered:
         answer = outcome.answer
         # Evidence of a failed call is no answer: a later prompt must not contain it.
         if outcome.outcome not in ANSWERED or not (answer.narration or answer.components):
             continue
-        answers.append(SubAgentAnswer(slot, call_id, asked, answer.narration))
+        answers.append(SubAgentAnswer(slot, call_id, request, answer.narration))
         for component in answer.components:
             messages.append(
                 ToolMessage(

@@ -22,10 +22,11 @@ from sidecar.operations.record.timed_access import complete_turns
 from sidecar.operations.rules import HistoryRules
 
 PAGE: Final = 100
+"""Turns in one read of the list."""
 
 
 class HistoryCatchUp:
-    """The loop.
+    """The loop that stores missing turns.
 
     Args:
         record: only read.

@@ -104,12 +104,12 @@ class CompactionFacts:
             try:
                 known = await await_with_limit(self._bounds.limit.total_seconds(), self._memory.size(episode))
             except (TimeoutError, SubagentsError):
-                return self._reported(None)
+                return self._report(None)
             # Compared by identity: every change of the cache stores a new tuple.
             if self._known.get(episode) is not before:  # a turn was stored during the read: its size is newer
                 known = self._known.get(episode, (known, 0.0))[0]
             self.sized(episode, known)
-        return self._reported(known)
+        return self._report(known)
 
     def expect(self, turn: TurnHistory) -> None:
         """Add a turn that is about to be stored to the cached size of its episode."""
@@ -137,7 +137,7 @@ class CompactionFacts:
         self._known.move_to_end(episode)
         return size
 
-    def _reported(self, size: EpisodeSize | None) -> CompactionDue:
+    def _report(self, size: EpisodeSize | None) -> CompactionDue:
         """Report the size of a bound turn's episode, None if unknown; return whether compaction is due."""
         due = due_of(size, self._rules)
         self._recorder.turn_bound(due, size.turns if size else None, size.tokens if size else None)

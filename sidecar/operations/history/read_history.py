@@ -32,7 +32,7 @@ class EpisodeView(StrEnum):
     NARRATION = "narration"
     """What a model may be given; no tool messages. Source: PC1-D-26."""
     FULL = "full"
-    """Tool messages too, and turns that the summary stands in for; for replay and audit."""
+    """Tool messages too, and turns that the summary replaces; for replay and audit."""
 
 
 class ReadEpisodeRequest(msgspec.Struct, frozen=True):
@@ -87,8 +87,7 @@ class ReadEpisode:
     async def __call__(self, request: ReadEpisodeRequest) -> EpisodeRead:
         """Read an episode. Raises `MemoryUnavailable`."""
         rules, memory = self._history.rules, self._history.memory
-        # The turn before may be in the queue still; without this wait, its model would not know what the user was told
-        # a moment ago.
+        # The previous turn may still be in the queue; the model must know what the user was told a moment ago.
         await self._history.up_to_date(request.episode)
         contents = await memory.read(request.episode, rules.episode_turns)
         # After the turns: a turn that is stored in between is counted in `left_out` rather than missed.

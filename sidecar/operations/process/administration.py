@@ -51,7 +51,15 @@ class ReadinessControl(Protocol):
 
 
 class SidecarStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a sidecar."""
+    """The state of a sidecar.
+
+    Attributes:
+        blocks: the reasons against readiness.
+        attention: what needs attention although turns are taken.
+        calls: RPCs that are being served.
+        rollout_version: of the rollouts that binds use.
+        pending_kills: kills and ramp-downs in the tombstone file that the rollout store does not have yet.
+    """
 
     version: str
     instance: str

@@ -99,7 +99,9 @@ class Drain:
         self._clock = clock
 
     async def wait(self, hurry: asyncio.Event, tell: Callable[[DrainProgress], None]) -> None:
-        """Wait until no work runs and every turn has ended; at most until margin, grace or `hurry`.
+        """Wait until no work runs and every turn has ended.
+
+        The wait is shorter if the grace is over, the margin has passed without work, or `hurry` is set.
 
         Args:
             hurry: ends the wait when it is set.
@@ -109,10 +111,10 @@ class Drain:
         while not hurry.is_set():
             now = self._clock.monotonic()
             # Calls too: a `BindTurn` that is being served has no turn yet, and its client waits for the answer.
-            works = bool(self._turns.working.taken or self._calls())
+            is_working = bool(self._turns.working.taken or self._calls())
             # The margin counts from the last moment with work, because a parent ends its turn after the last result.
-            worked_at = now if works else worked_at
-            if not works and (now >= worked_at + self._rules.margin or not self._at_rest()):
+            worked_at = now if is_working else worked_at
+            if not is_working and (now >= worked_at + self._rules.margin or not self._at_rest()):
                 return
             if now >= began + self._rules.grace:
                 return
@@ -135,28 +137,30 @@ class Drain:
         ]
         running.sort(key=lambda each: each.received_at)
         at_rest = self._at_rest()
-        named = [f"{each.dispatch_id} of {each.turn.turn_id}" for each in running] + [each.turn_id for each in at_rest]
-        return DrainProgress(self._calls(), len(running), len(at_rest), tuple(named[:NAMED]))
+        ids = [f"{each.dispatch_id} of {each.turn.turn_id}" for each in running] + [each.turn_id for each in at_rest]
+        return DrainProgress(self._calls(), len(running), len(at_rest), tuple(ids[:NAMED]))
 
     async def leave(self) -> RemainingTurns:
         """Stop running calls, end the turns that only this sidecar can end, and leave the other turns unchanged."""
         at_rest = self._at_rest()
         # Decided before the first turn is ended, because `reap` changes which turns are at rest.
         left = [turn for turn in at_rest if self._rules.outlived and _is_on_record(turn)]
-        kept = {turn.turn_id for turn in left}
-        over = [
-            turn for turn in self._turns if turn.ending.closed is None and turn.dispatches and turn.turn_id not in kept
+        left_ids = {turn.turn_id for turn in left}
+        to_end = [
+            turn
+            for turn in self._turns
+            if turn.ending.closed is None and turn.dispatches and turn.turn_id not in left_ids
         ]
         with suppress(TimeoutError):
             async with asyncio.timeout(self._rules.end_within):
                 # One limit for all turns together: a store that hangs must not prolong the stop of the process.
-                for turn in over:
+                for turn in to_end:
                     # One after the other: the store gets one append at a time while it may be under load from other
                     # replicas.
                     await self._end_turn.reap(turn)
-        # `over` has the turns with running calls, and those at rest that are not left to others.
+        # `to_end` has the turns with running calls, and those at rest that are not left to others.
         oldest = tuple(turn.turn_id for turn in left[:NAMED])
-        return RemainingTurns(len(over) + len(left) - len(at_rest), len(at_rest) - len(left), len(left), oldest)
+        return RemainingTurns(len(to_end) + len(left) - len(at_rest), len(at_rest) - len(left), len(left), oldest)
 
     def _at_rest(self) -> list[Turn]:
         """Return the open turns that have dispatched and in which nothing runs, in order of binding.

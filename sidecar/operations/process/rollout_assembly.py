@@ -124,8 +124,8 @@ class RolloutOperations(Struct, frozen=True):
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """The background loops, which run as long as the process."""
-        own = (self.views.run, self.definition_watch.run, self.watch_decommissions.run, self.release_flags.run)
-        return (*own, self.refusals.run, *self.stops.loops)
+        loops = (self.views.run, self.definition_watch.run, self.watch_decommissions.run, self.release_flags.run)
+        return (*loops, self.refusals.run, *self.stops.loops)
 
 
 def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
@@ -145,13 +145,13 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
     views.before_showing(definition_watch.fetch)
     pinned = PinnedTurns(ports.turns, ports.record, store, ports.turn_lifetime)
     views.shown_with(pinned.bound_here)
-    take = _take_step(ports, views, pinned)
-    first = ApplyStopLocally(
+    take_step = _take_step(ports, views, pinned)
+    apply_locally = ApplyStopLocally(
         store=store, tombstones=ports.tombstones, views=views, clock=clock, recorder=ports.recorder
     )
     return RolloutOperations(
-        take_step=take,
-        stops=stops(first, take, ports.definitions.card_by_digest),
+        take_step=take_step,
+        stops=stops(apply_locally, take_step, ports.definitions.card_by_digest),
         read=ReadRollouts(
             store=store,
             views=views,
@@ -171,7 +171,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         definition_watch=definition_watch,
         gauges=RolloutGauges(views=views, loaded=ports.definitions, flags=ports.flags, turns=ports.turns, clock=clock),
         tombstones=ports.tombstones,
-        decommissions=ReadDecommissions(store, take.decommissioning, pinned, clock),
+        decommissions=ReadDecommissions(store, take_step.decommissioning, pinned, clock),
         watch_decommissions=WatchDecommissions(store, views, clock, ports.recorder),
         release_flags=ReleaseFlags(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
         read_flags=ReadFlags(store, ports.flags, ports.writer_of),

@@ -169,7 +169,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     # Readers get the plain store: only appends notify.
     facts = EpisodeFacts(ports.store, ports.recorder, rules.episode_lookup_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, grants, hints, turns)
-    binding = BindingState(keys, facts, compaction, ports.rollouts, partial(_bound, ports))
+    binding = BindingState(keys, facts, compaction, ports.rollouts, partial(_report_surface, ports))
     restore = RestoreTurn(rules, dependencies)
     find = FindTurn(turns, restore, ports.fetch_card)
     run_child, spending = RunChild(rules, dependencies), Spending(rules, dependencies)
@@ -239,7 +239,7 @@ def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable, effects: 
     )
 
 
-def _bound(ports: Ports, surface: Surface) -> None:
+def _report_surface(ports: Ports, surface: Surface) -> None:
     ports.cohorts(surface.cohort)
     ports.recorder.surface_bound(surface.beginning, surface.beginning_tokens)
 

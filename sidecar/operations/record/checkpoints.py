@@ -94,9 +94,9 @@ class Checkpointing:
         try:
             # Until a round succeeds, and not only in the first one: the store may have been unavailable then.
             if not self._begun:
-                standing = await self._place.standing()
-                self._signed, self._since = dict(standing.roots), standing.since
-                self._signed_audit = standing.audit
+                newest = await self._place.standing()
+                self._signed, self._since = dict(newest.roots), newest.since
+                self._signed_audit = newest.audit
             # Roots are read before the time is taken, so a checkpoint never claims a later state than it signs.
             # Only roots with new facts: a line for an unchanged root would say nothing new and let the file grow.
             moved = [state for state in await self._archive.roots() if self._has_moved(state)]
@@ -135,7 +135,8 @@ class Checkpointing:
             return False  # that instance signs its own roots, or it ended and the first round signed them
         signed = self._signed.get(RootKey(state.instance, state.day))
         if signed is None:
-            return self._since is None or state.day >= self._since  # older roots are signed; their lines are not read
+            # Roots of earlier days count as signed: their lines were not read.
+            return self._since is None or state.day >= self._since
         if state.number < signed.number or (state.number == signed.number and state.root != signed.root):
             where = f"{state.instance} of {state.day}"
             self._recorder.anomaly(ROOT_DIFFERS, f"{where}: {signed.number} was signed, now {state.number}")

@@ -48,7 +48,7 @@ class DelegatedReads:
         return await self._source.left_behind(limit)
 
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
-        """Return turns whose parent is lost."""
+        """Return open turns that have expired."""
         return await self._source.overdue_turns(now, limit)
 
     async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:

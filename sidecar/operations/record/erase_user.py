@@ -122,7 +122,7 @@ class EraseUser:
 
     async def _erase(self, principal: Principal, *, preview: bool) -> AsyncGenerator[ErasureReport, None]:
         """Search and erase until a search finds nothing: turns may begin, or others may erase, at the same time."""
-        erased, is_clean = ErasureReport(conversations=0), False
+        erased, has_erased = ErasureReport(conversations=0), False
         for _ in range(MOST_LOOKS):
             found = _UserTurns(principal)
             async for looked_at in self._look(found):
@@ -135,16 +135,16 @@ class EraseUser:
                 return
             # `done` needs one complete search after the last erasure: a turn that began during the erasure would
             # otherwise be missed.
-            if is_clean and not found.ended:
+            if has_erased and not found.ended:
                 yield replace(report, done=True)
                 return
             try:
                 async for facts in self._erase_texts(found):
                     report = replace(report, facts=report.facts + facts)
                     yield report
-            # Another sidecar has erased some of these texts: read the remaining ones again. The pages before this one
-            # are erased, and counted in `report`.
             except RecordConflict:
+                # Another sidecar has erased some of these texts: read the remaining ones again. The pages before this
+                # one are erased, and their facts are counted in `report`.
                 erased = replace(erased, looked_at=looked_at, facts=report.facts)
                 continue
             # Lists hold the user's id. They are derived again before `compact`, so that the rewritten files contain no
@@ -155,7 +155,7 @@ class EraseUser:
             # removed first.
             removed = await self._conversations.erase(principal)
             total = None if removed is None or report.conversations is None else report.conversations + removed
-            erased, is_clean = replace(report, conversations=total), True
+            erased, has_erased = replace(report, conversations=total), True
         raise RecordConflict(
             f"content of the user was found in each of {MOST_LOOKS} looks: the user begins turns, or another sidecar "
             "erases the same user; keep the user out or wait for the other erasure, then run this again"

@@ -27,42 +27,42 @@ class ReadsOfJournal:
     """`RecordReads` without the instance. See the port for results and errors of each method."""
 
     def __init__(self, journal: JournalReads, lists: TurnListReader) -> None:
-        self._facts_of = journal
+        self._reads = journal
         self._lists = lists
 
     async def turn(self, turn_id: TurnId) -> StoredTurn | None:
         """Return everything that is recorded of a turn."""
-        found = await self._facts_of.facts(turn_id)
+        found = await self._reads.facts(turn_id)
         return _state(turn_id, found).stored(found.living)
 
     async def child_events(self, turn_id: TurnId, child_id: ChildId) -> Sequence[ChildEvent]:
         """Return the events of one child."""
-        reading = _state(turn_id, await self._facts_of.facts(turn_id)).reading
+        reading = _state(turn_id, await self._reads.facts(turn_id)).reading
         step = reading.steps.get(child_id)
         return () if step is None else tuple(reading.children[step].events)
 
     async def routing_record(self, turn_id: TurnId) -> RoutingRecord | None:
         """Return the routing decision of a turn."""
-        return _state(turn_id, await self._facts_of.facts(turn_id)).routing
+        return _state(turn_id, await self._reads.facts(turn_id)).routing
 
     async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
         """Return the slots of the episode's last ended turn that called any."""
         # From an index of ended turns: reading all turns of an episode would cost a bind too much.
-        turn_id = await self._facts_of.last_called(episode_id)
+        turn_id = await self._reads.last_called(episode_id)
         routing = None if turn_id is None else await self.routing_record(turn_id)
         return () if routing is None else routing.called
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId | None]]:
         """Return dispatches whose owner is dead."""
-        return await self._facts_of.left_behind(limit)
+        return await self._reads.left_behind(limit)
 
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
-        """Return turns whose parent is lost."""
-        return await self._facts_of.overdue_turns(now, limit)
+        """Return open turns that have expired."""
+        return await self._reads.overdue_turns(now, limit)
 
     async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
         """Return turns that have not ended."""
-        return await self._facts_of.open_turns(limit, before)
+        return await self._reads.open_turns(limit, before)
 
     async def turns(self, query: TurnQuery) -> ListPage[TurnRow]:
         """Return a list of turns."""
@@ -74,19 +74,19 @@ class ReadsOfJournal:
 
     async def changed(self, after: Watermarks, limit: int) -> Changes:
         """Return the turns of the next facts."""
-        return await self._facts_of.changed(after, limit)
+        return await self._reads.changed(after, limit)
 
     async def facts(self, turn_id: TurnId) -> TurnFacts:
         """Return all facts of a turn."""
-        return await self._facts_of.facts(turn_id)
+        return await self._reads.facts(turn_id)
 
     async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
         """Return the runners' messages of a turn, by child and number."""
-        frames = await self._facts_of.frames(turn_id)
+        frames = await self._reads.frames(turn_id)
         # Frames first: most turns of a large record have none left, and their facts need not be read.
         if not frames:
             return ()
-        found = await self._facts_of.facts(turn_id)
+        found = await self._reads.facts(turn_id)
         state = TurnState(turn_id)
         try:
             return attempts_of(state, state.read(found.facts), frames)

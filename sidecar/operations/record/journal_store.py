@@ -37,6 +37,7 @@ TURNS_IN_A_ROW: Final = 10
 MOST_TRIES: Final = 5
 """How often a group is decided again after another process has appended to its turn."""
 AGAIN: Final = timedelta(seconds=1)
+"""The time after which a caller should repeat an append that failed."""
 
 
 class _Group(Struct):
@@ -212,15 +213,15 @@ class JournalStore(ReadsOfJournal):
     async def _plan(self, turn_id: TurnId, groups: list[_Group], *, again: bool) -> _Plan | None:
         """Decide about the groups of one turn; None if the turn cannot be read now, or only defects are left.
 
-        Memory may be outdated if others append to the journal, and a turn that is not in memory is assumed to be new
-        if its first group can begin one. Neither does harm: see `docs/journal.md`.
+        Memory may be outdated if others append to the journal (`again`: it was). A turn that is not in memory is
+        assumed to be new if its first group can begin one. Neither does harm: see `docs/journal.md`.
         """
         turn = self._turns.get(turn_id)
         certain = turn is not None and not self._shared
         if turn is None and not again and isinstance(groups[0].drafts[0].body, DispatchOpened):
             turn = KeptTurn(turn_id)
         if turn is not None:
-            plan = self._decided(turn, groups)
+            plan = self._decide(turn, groups)
             # A refusal is final for its caller, so it must not rest on outdated memory. If other processes may append,
             # the turn is read and decided again before any group is refused. An acceptance needs no read: the database
             # compares the version.
@@ -229,7 +230,7 @@ class JournalStore(ReadsOfJournal):
         while groups := [each for each in groups if not each.decided.settled]:  # groups with defects are settled
             self._turns.pop(turn_id, None)
             try:
-                plan = self._decided(KeptTurn(turn_id, (await self._journal.facts(turn_id)).facts), groups)
+                plan = self._decide(KeptTurn(turn_id, (await self._journal.facts(turn_id)).facts), groups)
             except StoreUnavailable as refused:
                 _settle(groups, refused)
             except UnreadableFact as why:
@@ -239,8 +240,8 @@ class JournalStore(ReadsOfJournal):
                     return plan
         return None
 
-    def _decided(self, turn: KeptTurn, groups: list[_Group]) -> _Plan | None:
-        """Decide the groups one after the other. The turn is then in the state as if they were recorded.
+    def _decide(self, turn: KeptTurn, groups: list[_Group]) -> _Plan | None:
+        """Decide the groups one after the other. `turn` then has the state that it has once they are recorded.
 
         None if a group raises: its caller gets the error, and the turn is dropped from memory.
         """
@@ -251,18 +252,18 @@ class JournalStore(ReadsOfJournal):
         facts, frames = list[Stored](), list[AttemptFrames]()
         for group in groups:
             try:
-                taken = turn.take(group.drafts)
+                result = turn.take(group.drafts)
             except Exception as defect:  # noqa: BLE001  a defect of one group must not affect other callers
                 self._refuse_defect(group, defect)
                 del self._turns[state.turn_id]  # its state includes the groups before this one
                 return None
-            if isinstance(taken, str):
-                plan.groups.append((group, RecordConflict(taken, metadata={"turn_id": state.turn_id})))
+            if isinstance(result, str):
+                plan.groups.append((group, RecordConflict(result, metadata={"turn_id": state.turn_id})))
                 plan.refuses = True
                 continue
             plan.groups.append((group, None))
-            facts += taken.facts
-            frames += taken.frames
+            facts += result.facts
+            frames += result.frames
         if facts and state.day is not None:
             new, parts = state.index if state.index != index else None, (tuple(facts), tuple(frames))
             plan.append = TurnAppend(state.turn_id, state.day, before, state.head, new, *parts)
@@ -270,7 +271,7 @@ class JournalStore(ReadsOfJournal):
 
     async def _keep(self, plans: Sequence[_Plan]) -> None:
         """Commit the accepted appends and settle the callers, except those of turns that changed elsewhere."""
-        appends, kept = [each.append for each in plans if each.append is not None], dict[TurnId, bool]()
+        appends, stored = [each.append for each in plans if each.append is not None], dict[TurnId, bool]()
         if appends:
             self.batches += 1
             try:
@@ -279,14 +280,14 @@ class JournalStore(ReadsOfJournal):
                 for append in appends:  # only the record knows the state of these turns now
                     self._turns.pop(append.turn_id, None)
                 raise
-            kept = {append.turn_id: answer for append, answer in zip(appends, answers, strict=True)}
+            stored = {append.turn_id: answer for append, answer in zip(appends, answers, strict=True)}
             facts = 0
             for append in appends:
-                facts += len(append.facts) if kept[append.turn_id] else 0
+                facts += len(append.facts) if stored[append.turn_id] else 0
             self._lists.appended(facts)  # wakes the projector
         for plan in plans:  # those whose version differs are decided again by `_decide_and_keep`
             turn = self._turns.get(plan.turn_id)
-            if not kept.get(plan.turn_id, True):
+            if not stored.get(plan.turn_id, True):
                 self._turns.pop(plan.turn_id, None)
                 continue
             if turn is not None and turn.standing.head.ended:

@@ -40,7 +40,7 @@ class Lease:
         """Renew the lease three times in its length; the supervisor owns this loop."""
         while True:
             await self.renew()
-            # Two renewals may fail before the lease expires.
+            # Two renewals may fail before the lease expires. Without a lease, a renewal changes nothing.
             await asyncio.sleep((self._seconds or 3600.0) / 3)
 
     async def renew(self) -> None:

@@ -15,7 +15,7 @@ from sidecar.operations.record.ports import Journal, NotThisJournal
 from sidecar.operations.record.projector import Projector
 
 MOST_CHANGES: Final = 600
-"""The facts of about 200 turns."""
+"""The most facts after the watermarks that one list reads: those of about 200 turns."""
 
 
 class TurnListReader:
@@ -69,10 +69,10 @@ class TurnListReader:
             await self._projector.step()
             changes = await journal.changed(await projection.watermarks(), self._most)
         lines = {each.turn_id: each.line() for each in await self._projector.readings_of(changes.turns)}
-        kept = await projection.versions(list(lines)) if lines else {}
+        versions = await projection.versions(list(lines)) if lines else {}
         # If several sidecars append to a turn, its row may already contain later facts than the changes that were read
         # here. The row with more facts counts.
-        newer = {turn_id: line.row for turn_id, line in lines.items() if kept.get(turn_id, 0) <= line.version}
+        newer = {turn_id: line.row for turn_id, line in lines.items() if versions.get(turn_id, 0) <= line.version}
         # Counted, not raised: a list for an operator may be incomplete, with its `as_of`. Decisions use
         # `complete_turns`.
         self.behind += changes.behind > 0

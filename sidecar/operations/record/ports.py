@@ -32,7 +32,7 @@ class CommitUnknown(Exception):
 
 
 UNREADABLE: Final = "unreadable turn"
-"""Marks an error that concerns one turn only, so that a loop over turns can go on with the next one."""
+"""Marks an error that concerns one turn only, so that a loop over turns can continue with the next turn."""
 
 
 class NotThisJournal(Exception):

@@ -139,12 +139,12 @@ class Projector:
         """Project at most one pass of facts; return whether any are left. Raises `StoreUnavailable`."""
         async with self._one_at_a_time:  # a list may ask for a step beside the loop
             # Several sidecars may share the work on one journal: each takes the sequences that are its own.
-            mine = await self.projection.mine()
+            sequences = await self.projection.mine()
             marks = await self.projection.watermarks()
             try:
                 # The position comes from the projection and not from memory: another sidecar may have projected in
                 # between, and a failed pass must be repeated.
-                changes = await self.journal.changed(marks, FACTS_OF_A_PASS, mine)
+                changes = await self.journal.changed(marks, FACTS_OF_A_PASS, sequences)
             except NotThisJournal as why:
                 self._recorder.anomaly("projection_rebuilt", f"the lists were made of another journal: {why}")
                 await self._forget()
@@ -170,12 +170,12 @@ class Projector:
         # A second removal of the same days changes nothing, so a repetition after a crash is safe.
         await self.projection.apply((), marks, days)
         erased = await self.journal.erased_turns()
-        for at in range(0, len(erased), TURNS_READ_AGAIN):
-            turn_ids = erased[at : at + TURNS_READ_AGAIN]
+        for start in range(0, len(erased), TURNS_READ_AGAIN):
+            turn_ids = erased[start : start + TURNS_READ_AGAIN]
             # With all facts, also those after the watermarks. A later pass that reaches only some of these does not
             # replace the newer line.
-            found = [ChangedTurn(turn_id, 1, (await self.journal.facts(turn_id)).facts) for turn_id in turn_ids]
-            readings = await self.readings_of([turn for turn in found if turn.facts])
+            altered = [ChangedTurn(turn_id, 1, (await self.journal.facts(turn_id)).facts) for turn_id in turn_ids]
+            readings = await self.readings_of([turn for turn in altered if turn.facts])
             await self.projection.apply([each.line() for each in readings], marks, gone=turn_ids)
         await self.projection.apply((), replace(marks, alterations=changes.reached.alterations))
 

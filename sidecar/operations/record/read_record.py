@@ -109,16 +109,16 @@ class ReadRecord:
         """Return a page; `query.limit` 0 means the default. Raises `StoreUnavailable`."""
         limit = min(query.limit or self._rules.page, MOST_ROWS)
         # One row more than is shown tells whether there is another page. A count would read the whole list.
-        found = await self._reads.turns(msgspec.structs.replace(query, limit=limit + 1))
-        shown, more = found.rows[:limit], len(found.rows) > limit
-        return TurnPage(shown, (shown[-1].began_at, shown[-1].turn_id) if more else None, found.as_of)
+        page = await self._reads.turns(msgspec.structs.replace(query, limit=limit + 1))
+        shown, has_more = page.rows[:limit], len(page.rows) > limit
+        return TurnPage(shown, (shown[-1].began_at, shown[-1].turn_id) if has_more else None, page.as_of)
 
     async def list_episodes(self, limit: int, before: EpisodeMark | None = None) -> EpisodePage:
         """Return a page of the most recently used episodes; `limit` 0 means the default. Raises `StoreUnavailable`."""
         limit = min(limit or self._rules.page, MOST_ROWS)
-        found = await self._reads.episodes(limit + 1, before)
-        shown, more = found.rows[:limit], len(found.rows) > limit
-        return EpisodePage(shown, mark_of(shown[-1]) if more else None, found.as_of)
+        page = await self._reads.episodes(limit + 1, before)
+        shown, has_more = page.rows[:limit], len(page.rows) > limit
+        return EpisodePage(shown, mark_of(shown[-1]) if has_more else None, page.as_of)
 
     async def get_turn(self, turn_id: TurnId, child_ids: Sequence[ChildId] = ()) -> TurnSummary:
         """Return a turn, or with `child_ids` some of its children; as much as fits into one response.
@@ -206,7 +206,7 @@ class _Watched:
 
     def __init__(self, after: Mapping[ChildId, int]) -> None:
         self._after = dict(after)  # a copy: it is updated with each event that is sent
-        self._named: dict[ChildId, bool] = {}
+        self._described: dict[ChildId, bool] = {}
         """Children that a batch has described, as keys."""
 
     def news(self, turn: StoredTurn, most_bytes: int) -> tuple[EventBatch, bool]:
@@ -214,32 +214,32 @@ class _Watched:
         children: list[ChildOpened] = []
         events: list[ChildEvent] = []
         size = 0
-        for place in self._unseen(turn):
-            named = place.event.child_id in self._named
-            weight = _weight(place.event) + (0 if named else ROW_BYTES + len(place.opened.context_json.encode()))
+        for unseen in self._unseen(turn):
+            described = unseen.event.child_id in self._described
+            weight = _weight(unseen.event) + (0 if described else ROW_BYTES + len(unseen.opened.context_json.encode()))
             # At least one event for each message, whatever its size: otherwise the watch would stop at a large event.
             if events and size + weight > most_bytes:
                 return EventBatch(tuple(children), tuple(events)), True
-            if not named:
-                self._named[place.event.child_id] = True
-                children.append(place.opened)
-            events.append(place.event)
+            if not described:
+                self._described[unseen.event.child_id] = True
+                children.append(unseen.opened)
+            events.append(unseen.event)
             size += weight
-            self._after[place.event.child_id] = place.event.sequence
+            self._after[unseen.event.child_id] = unseen.event.sequence
         # The end is sent only with the last events, because the watch stops after it.
         return EventBatch(tuple(children), tuple(events), ended=turn.ended is not None), False
 
     def _unseen(self, turn: StoredTurn) -> list[_OrderedEvent]:
         """Return the events that the watcher has not received, in the order in which they are sent."""
-        found: list[_OrderedEvent] = []
+        unseen: list[_OrderedEvent] = []
         for child in in_order(turn.children):
             seen, latest = self._after.get(child.opened.child_id, 0), child.opened.opened_at
             for event in child.events:
                 # A clock that was set back between two sidecars must not reorder the events of one child.
                 latest = max(latest, event.time)
                 if event.sequence > seen:
-                    found.append(_OrderedEvent(latest, child.opened.step_idx, child.opened, event))
-        return sorted(found, key=lambda place: (place.time, place.step_idx))
+                    unseen.append(_OrderedEvent(latest, child.opened.step_idx, child.opened, event))
+        return sorted(unseen, key=lambda each: (each.time, each.step_idx))
 
 
 def _weight(event: ChildEvent) -> int:

@@ -52,9 +52,9 @@ class RowsInMemory:
         for turn_id in gone:
             self.lines.pop(turn_id, None)
         for line in lines:
-            kept = self.lines.get(line.turn_id)
+            stored = self.lines.get(line.turn_id)
             # A list may have projected newer facts beside the loop; an older line must not replace them.
-            if (kept is None or kept.version <= line.version) and self._is_kept(line.turn_id):
+            if (stored is None or stored.version <= line.version) and self._is_kept(line.turn_id):
                 self.lines[line.turn_id] = line
         self._reached = reached  # no await above, so lines and position change together
 

@@ -44,7 +44,7 @@ class AuditVerification:
         """
         head, markers = await self._audit.audit_head(), await self._audit.audit_markers()
         for marker in markers:
-            if not self._is_ours(marker):
+            if not self._is_valid(marker):
                 text = f"the marker of retention of the audit of rollouts up to row {marker.number}"
                 yield Finding(FindingKind.MARKER_FORGED, f"{text} was forged or altered", sequence=marker.number)
         walk = AuditWalk(self._removed(markers), self._claims.audit_links)
@@ -61,14 +61,14 @@ class AuditVerification:
                 for finding in walk.take(row):
                     yield finding
         # Rows may have been added since the first head. The last of them is compared with a head that is read after it.
-        again, removed = await self._audit.audit_head(), self._removed(await self._audit.audit_markers())
+        newest, removed = await self._audit.audit_head(), self._removed(await self._audit.audit_markers())
         if removed.number > walk.number:  # retention has removed all rows that existed at the begin
             walk.continue_after(removed)
-        for finding in walk.end(head, again):
+        for finding in walk.end(head, newest):
             yield finding
         self.rows, self.unsigned = walk.rows, walk.unsigned
 
-    def _is_ours(self, marker: AuditRemoved) -> bool:
+    def _is_valid(self, marker: AuditRemoved) -> bool:
         """Return whether a sidecar has signed the marker; without keys, every marker counts."""
         if self._judge is None:
             return True
@@ -76,5 +76,5 @@ class AuditVerification:
 
     def _removed(self, markers: Sequence[AuditRemoved]) -> AuditHead:
         """Return the last row that retention has removed, according to valid markers."""
-        heads = [AuditHead(marker.number, marker.link) for marker in markers if self._is_ours(marker)]
+        heads = [AuditHead(marker.number, marker.link) for marker in markers if self._is_valid(marker)]
         return max(heads, key=lambda head: head.number, default=AuditHead())

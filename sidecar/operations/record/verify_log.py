@@ -94,7 +94,7 @@ class LogVerification:
         self._markers: dict[RootKey, FactsRemoved] = {}
         self._erasures: dict[str, TextsErased] = {}
         self._seen: set[TurnId] = set()
-        # To be verified at the end against the roots, read again: roots with more facts than they named, single facts.
+        # Verified at the end against newly read roots: walks with more facts than their roots named, and single facts.
         self._ahead: dict[RootKey, RootWalk] = {}
         self._late: dict[RootKey, dict[bytes, tuple[TurnId, int]]] = {}
         self.looked = VerificationProgress()
@@ -168,7 +168,7 @@ class LogVerification:
             return
         judge, claims = self._place.judge, self._claims
         found = [*marker_findings(markers, judge, claims), *erasure_findings(erasures, judge, claims)]
-        if any(finding.kind is FindingKind.MARKER_MISFIT for finding in found):  # made since the files were read?
+        if any(finding.kind is FindingKind.MARKER_MISFIT for finding in found):  # written since the files were read?
             claims = self._claims_of_now(self._place)
             found = [*marker_findings(markers, judge, claims), *erasure_findings(erasures, judge, claims)]
         for finding in found:
@@ -212,15 +212,15 @@ class LogVerification:
         for key, walk in walks.items():
             for finding in await self._end_of_root(key, walk, was_removed=key in removed):
                 yield finding
-        gone = ErasedTexts(day)
+        erased = ErasedTexts(day)
         for turn_id in under.turns():
             found = await self._record.facts(turn_id)
             if found.facts or not await self._is_removed(day):  # otherwise retention has removed the turn meanwhile
-                gone.take(turn_id, found.facts)
+                erased.take(turn_id, found.facts)
                 for finding in self._of_turn(turn_id, found, under):
                     yield finding
         self._late |= under.late  # no root named them: perhaps appended since; verified at the end
-        for finding in await self._of_erasures(day, gone, under.turns()):
+        for finding in await self._of_erasures(day, erased, under.turns()):
             yield finding
 
     async def _end_of_root(self, key: RootKey, walk: RootWalk, *, was_removed: bool) -> Sequence[Finding]:
@@ -236,22 +236,22 @@ class LogVerification:
             self.looked.unsigned[f"instance {key.instance} in turns of {key.day}"] = walk.unsigned
         return missing
 
-    async def _of_erasures(self, day: date, gone: ErasedTexts, turns: Sequence[TurnId]) -> Sequence[Finding]:
+    async def _of_erasures(self, day: date, erased: ErasedTexts, turns: Sequence[TurnId]) -> Sequence[Finding]:
         """Return the findings about missing texts; each suspected turn is read again."""
-        found = list(gone.findings(self._erasures_of(day)))
+        found = list(erased.findings(self._erasures_of(day)))
         if found:
             self._accept_erasures(await self._record.erasures())
-            gone = ErasedTexts(day)
+            erased = ErasedTexts(day)
             for turn_id in turns:
-                gone.take(turn_id, (await self._record.facts(turn_id)).facts)
-            found = list(gone.findings(self._erasures_of(day)))
+                erased.take(turn_id, (await self._record.facts(turn_id)).facts)
+            found = list(erased.findings(self._erasures_of(day)))
         return [] if found and await self._is_removed(day) else found  # removed meanwhile: no texts are left
 
     def _erasures_of(self, day: date) -> dict[str, TextsErased]:
         return {each.marker_id: each for each in self._erasures.values() if each.partition == day}
 
     async def _is_removed(self, day: date) -> bool:
-        """Return whether retention has removed a day in the meantime."""
+        """Return whether retention has removed a day, according to newly read markers."""
         self._accept_markers(await self._record.markers())
         return any(key.day == day for key in self._markers)
 

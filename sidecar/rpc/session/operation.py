@@ -141,18 +141,18 @@ class Operation:
         if self.left is not None:
             raise ListenerClosed
         for part in parts_of(frame):
-            response = self._filled(part)
+            response = self._response_with(part)
             if part.result is not None:
                 # The result and the status are sent as one message. A large result is separated from its events so that
                 # the message stays within the size limit.
                 if response.ByteSize() > LARGE and part.events:
-                    self._add(self._filled(Frame(part.snapshot, part.events)))
-                    response = self._filled(Frame(None, (), part.result))
+                    self._add(self._response_with(Frame(part.snapshot, part.events)))
+                    response = self._response_with(Frame(None, (), part.result))
                 self._last = response
                 return
             self._add(response)
 
-    def _filled(self, part: Frame) -> pb.SessionResponse:
+    def _response_with(self, part: Frame) -> pb.SessionResponse:
         response = pb.SessionResponse()
         result = response.results.add(correlation_id=self.correlation_id)
         fill_frame(result.resume_dispatch.frame if self._resumed else result.dispatch.frame, part, self._told)

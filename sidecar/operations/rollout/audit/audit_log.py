@@ -107,7 +107,7 @@ class WatchAudit:
             StoreUnavailable: possible after some rows.
             AdmissionRefused: the maximum number of watchers is reached.
         """
-        with self._registered() as news:
+        with self._register_watcher() as news:
             after = query.after
             while True:
                 # Before the read: a row that is written during it sets the event again.
@@ -126,7 +126,7 @@ class WatchAudit:
                         await news.wait()
 
     @contextmanager
-    def _registered(self) -> Iterator[asyncio.Event]:
+    def _register_watcher(self) -> Iterator[asyncio.Event]:
         """Count a watcher within the context; yield its event, which is set when there may be new rows."""
         if len(self._waiting) >= MOST_WATCHERS:
             raise AdmissionRefused(

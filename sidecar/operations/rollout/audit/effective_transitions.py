@@ -136,6 +136,7 @@ class EffectiveTransitions:
                         return
 
     def _queue_transitions(self, view: RolloutView) -> None:
+        """Queue the transitions of a view that were not queued before, with the present time. Memory only."""
         now = self._clock.now()
         # Kills that are not recorded yet, but effective from this bind on. Only the time is kept: the transition is
         # queued when a view shows the recorded kill. Before that, the store has no row that could be marked.
@@ -153,6 +154,7 @@ class EffectiveTransitions:
 
 
 def _transitions(view: RolloutView) -> Iterator[tuple[Slot, DefinitionId, str]]:
+    """Yield slot, definition id and event id of every transition that led to the states in a view."""
     for slot in sorted(view.slots):
         for facts in view.slots[slot].definitions.values():
             for state in REACHED[facts.state]:

@@ -89,7 +89,7 @@ class SinkExport(Struct, kw_only=True):
         if isinstance(ready, StoreUnavailable):
             return False
         fresh = self._fresh(ready)
-        self._waiting_since = min((_since(row) for row in fresh), default=None)
+        self._waiting_since = min((_due_since(row) for row in fresh), default=None)
         if not fresh:
             self.problem = ""  # another replica has exported the rows that this one could not
         # Without fresh rows, the replicas need not be read.
@@ -129,20 +129,22 @@ class SinkExport(Struct, kw_only=True):
         return True
 
     async def _send(self, rows: Sequence[AuditRow]) -> bool:
+        """Send one batch to the sink; return whether the sink has accepted it."""
         try:
             async with asyncio.timeout(self.longest_take):
                 await self.sink.take([_entry(row) for row in rows])
         except SinkUnavailable as refused:
-            return self._failed(str(refused)[:LONGEST_PROBLEM])
+            return self._report_failure(str(refused)[:LONGEST_PROBLEM])
         except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises, the rows stay
-            return self._failed(type(error).__name__)
+            return self._report_failure(type(error).__name__)
         self.problem = ""
         # After the sink has accepted: a row that counted before would be lost if the sink failed now.
         self.taken[self.name].update(row.number for row in rows)
         self.handed_on += len(rows)
         return True
 
-    def _failed(self, why: str) -> bool:
+    def _report_failure(self, why: str) -> bool:
+        """Store and report why the sink failed. Returns False, the result of the send."""
         self.problem = why
         self.recorder.anomaly("audit_sink_failed", f"{self.name}: {why}")
         return False
@@ -167,14 +169,15 @@ class SinkExport(Struct, kw_only=True):
         return instance <= min((each.instance for each in replicas if each.alive), default=instance)
 
     def _is_old(self, row: AuditRow) -> bool:
-        return self.clock.now() - _since(row) >= TAKEN_OVER_AFTER
+        return self.clock.now() - _due_since(row) >= TAKEN_OVER_AFTER
 
 
 def _batches(rows: Sequence[AuditRow]) -> Iterator[Sequence[AuditRow]]:
     return (rows[start : start + BATCH] for start in range(0, len(rows), BATCH))
 
 
-def _since(row: AuditRow) -> datetime:
+def _due_since(row: AuditRow) -> datetime:
+    """Return the time from which a row may be exported."""
     return row.effective_at or row.body.at
 
 

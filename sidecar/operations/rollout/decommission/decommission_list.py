@@ -128,7 +128,11 @@ class WatchDecommissions:
         """Check once. Each overdue decommission causes at most one warning a day, and one row of the audit."""
         now = self._clock.now()
         # From the view in memory: a check every minute must not read the store.
-        late = {facts.digest: (rollout, facts, record) for rollout, facts, record in self._all() if record.overdue(now)}
+        late = {
+            facts.digest: (rollout, facts, record)
+            for rollout, facts, record in self._all_decommissions()
+            if record.overdue(now)
+        }
         # Definitions that are no longer overdue are forgotten: a decommission that becomes overdue again is reported at
         # once.
         self._warned = {digest: at for digest, at in self._warned.items() if digest in late}
@@ -152,7 +156,7 @@ class WatchDecommissions:
             return False
         return not isinstance(written, StoreUnavailable)
 
-    def _all(self) -> Iterator[tuple[SlotRollout, DefinitionFacts, Decommission]]:
+    def _all_decommissions(self) -> Iterator[tuple[SlotRollout, DefinitionFacts, Decommission]]:
         slots = self._views.current().slots
         for slot in sorted(slots):
             yield from ((slots[slot], facts, record) for facts, record in _decommissions_of(slots[slot]))

@@ -62,9 +62,9 @@ class ReadFlags(msgspec.Struct, frozen=True):
         """Return the flags of a slot or of a definition's slot. Raises `UnknownDefinition`, `StoreUnavailable`."""
         # All rollouts, because definitions of other slots may share a flag.
         rollout, rollouts = await find_rollout(self.store, name), await self.store.rollouts()
-        return tuple([await self._of(rollout, facts, rollouts) for facts in rollout.definitions.values()])
+        return tuple([await self._flags_of(rollout, facts, rollouts) for facts in rollout.definitions.values()])
 
-    async def _of(
+    async def _flags_of(
         self, rollout: SlotRollout, facts: DefinitionFacts, rollouts: Sequence[SlotRollout]
     ) -> DefinitionFlagsReading:
         flags, writer = self.flags.current(), self.writer_of(facts.vertical)

@@ -62,7 +62,7 @@ class ReleaseFlags(Struct, frozen=True):
             for name, vertical in waiting:
                 # Checked again for each flag: the switches take time, and a new definition may need the flag by now.
                 if (name, vertical) in _still_on(self.views(), self.snapshot()):
-                    await self._off(name, vertical)
+                    await self._switch_off(name, vertical)
 
     async def _all_show(self, version: int) -> bool:
         """Return whether every replica uses `version`.
@@ -78,7 +78,7 @@ class ReleaseFlags(Struct, frozen=True):
             return False
         return all(each.version >= version for each in replicas if each.alive)
 
-    async def _off(self, name: str, vertical: Vertical) -> None:
+    async def _switch_off(self, name: str, vertical: Vertical) -> None:
         try:
             async with asyncio.timeout(LONGEST):
                 await self.writer_of(vertical).switch(name, False, ACTOR)
@@ -90,14 +90,14 @@ def _still_on(view: RolloutView, flags: FlagSnapshot) -> Iterator[tuple[str, Ver
     """Yield flags that are on although only definitions in `rollback` use them, cohort flags first."""
     everything = [facts for rollout in view.slots.values() for facts in rollout.definitions.values()]
     # Flags are named after ids, and a major change keeps the id: the new content may still use the same flags.
-    needed = {name for each in everything if each.state is not LifecycleState.ROLLBACK for name in _names(each)}
+    needed = {name for each in everything if each.state is not LifecycleState.ROLLBACK for name in _flag_names(each)}
     released: dict[str, Vertical] = {}
     for each in everything:
         if each.withdrawn:
-            released |= {name: each.vertical for name in _names(each) if name not in needed}
+            released |= {name: each.vertical for name in _flag_names(each) if name not in needed}
     # Only flags that are known to be on: an unreachable flag may be off already.
     yield from ((name, owner) for name, owner in released.items() if flags.value(name, owner) is FlagValue.ON)
 
 
-def _names(facts: DefinitionFacts) -> tuple[str, ...]:
+def _flag_names(facts: DefinitionFacts) -> tuple[str, ...]:
     return () if facts.flag is None else (f"{facts.cohort_flag}", facts.flag)

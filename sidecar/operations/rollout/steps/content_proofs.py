@@ -54,7 +54,7 @@ class ContentProofs(Struct, frozen=True):
         """
         match asked:
             case Transition(step=Step.PROMOTE):
-                await self._valid(facts)
+                await self._prove_configured(facts)
             case RollBack(to=named):
                 # Only the definition that serves after the rollback needs a proof. The one that is withdrawn may be
                 # broken: that can be the reason for the rollback.
@@ -69,7 +69,7 @@ class ContentProofs(Struct, frozen=True):
             case _:
                 pass
 
-    async def _valid(self, facts: DefinitionFacts) -> None:
+    async def _prove_configured(self, facts: DefinitionFacts) -> None:
         """Prove that the configuration is valid and has exactly this definition."""
         try:
             async with asyncio.timeout(LONGEST_LOAD):
@@ -92,8 +92,8 @@ class ContentProofs(Struct, frozen=True):
         loaded = self.definitions.card_by_digest(digest)
         # The loaded copy first, which needs no store. Both copies are hashed again: a digest that is only stored proves
         # nothing.
-        return (loaded is not None and proven(loaded)) or await self._kept(digest) is not None
+        return (loaded is not None and proven(loaded)) or await self._stored_card(digest) is not None
 
-    async def _kept(self, digest: Digest) -> Card | None:
+    async def _stored_card(self, digest: Digest) -> Card | None:
         kept = await self.store.definition(digest)
         return None if kept is None else card_of(kept.card_json, digest)

@@ -83,9 +83,9 @@ class GateEvaluator(msgspec.Struct, frozen=True):
         results: list[GateResult] = []
         # `dict.fromkeys` removes duplicates and keeps the order: the platform and a policy may require the same gate.
         for gate in dict.fromkeys(gates):
-            result = await self._result(msgspec.structs.replace(question, gate=gate), vertical)
+            result = await self._ask(msgspec.structs.replace(question, gate=gate), vertical)
             if result.verdict is GateVerdict.FAIL:
-                if _overridden(facts, question, gate, self.clock.now()):
+                if _is_overridden(facts, question, gate, self.clock.now()):
                     result = msgspec.structs.replace(result, overridden=True)
                 # A dry run changes nothing, and metrics of failed gates count steps that were tried.
                 elif not question.dry_run:
@@ -93,7 +93,8 @@ class GateEvaluator(msgspec.Struct, frozen=True):
             results.append(result)
         return tuple(results)
 
-    async def _result(self, question: GateQuestion, vertical: Vertical) -> GateResult:
+    async def _ask(self, question: GateQuestion, vertical: Vertical) -> GateResult:
+        """Call one gate. Without an answer that counts, the verdict is `UNAVAILABLE`."""
         client = self.client_for(vertical, question.gate)
         if client is None:
             missing = "no gate client is configured for it; set policy.default.gates, see docs/gates.md"
@@ -112,10 +113,10 @@ class GateEvaluator(msgspec.Struct, frozen=True):
         except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             problem = f"its client raised {type(error).__name__}"
         else:
-            return self._checked(question, answer)
+            return self._check_answer(question, answer)
         return self._unavailable(UNAVAILABLE, question, problem)
 
-    def _checked(self, question: GateQuestion, answer: object) -> GateResult:
+    def _check_answer(self, question: GateQuestion, answer: object) -> GateResult:
         """Return the result of an answer; the verdict is `UNAVAILABLE` if the answer does not count."""
         if not isinstance(answer, GateAnswer) or not isinstance(answer.verdict, Verdict):
             return self._unavailable(NOT_BELIEVED, question, "what it answered is no verdict")
@@ -164,7 +165,7 @@ def _plain(text: object) -> str:
     return " ".join(text.split())[:LONGEST_SUMMARY] if isinstance(text, str) else ""
 
 
-def _overridden(facts: DefinitionFacts, question: GateQuestion, gate: str, now: datetime) -> bool:
+def _is_overridden(facts: DefinitionFacts, question: GateQuestion, gate: str, now: datetime) -> bool:
     def fits(override: Override) -> bool:
         # One gate and one step: an override for 5 % must not let a later raise to 50 % pass.
         step = (override.gate, override.from_ramp, override.to_ramp)

@@ -69,24 +69,25 @@ async def _answer(
 ) -> PolicyAnswer:
     """Ask one policy; anything but a valid answer denies the step."""
 
-    def broken(what: str) -> PolicyAnswer:
+    def deny(what: str) -> PolicyAnswer:
+        """Report the policy as broken, and return a denial that says so."""
         on_broken("policy_broken", f"{name} {what}")
         return PolicyAnswer(f"policy {name} {what}; fix it, or remove it from the settings")
 
     try:
         answer = await ask(policy, facts)
     except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises denies
-        return broken(f"raised {type(error).__name__}")
+        return deny(f"raised {type(error).__name__}")
     # Named, because `except BaseException` would also swallow `CancelledError`, with which the caller is cancelled.
     except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
-        return broken(f"raised {type(error).__name__}")
+        return deny(f"raised {type(error).__name__}")
     if not isinstance(answer, PolicyAnswer):
-        return broken(f"answered a {type(answer).__name__}")
+        return deny(f"answered a {type(answer).__name__}")
     # Checked at run time, because plugins are not type-checked.
     denied: object = answer.denied
     gates: object = answer.more_gates
     if not isinstance(denied, str) or not isinstance(gates, tuple) or not all(map(_is_gate, gates)):
-        return broken("gave an answer whose reason or gates are invalid")
+        return deny("gave an answer whose reason or gates are invalid")
     # On one line and cut: the reason goes into the audit and to operators' terminals.
     return PolicyAnswer(f"{name}: {' '.join(denied.split())[:LONGEST_REASON]}" if denied else "", gates)
 

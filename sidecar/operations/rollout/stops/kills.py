@@ -78,14 +78,15 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         """Kill a definition; the answer says what the kill has reached.
 
         Raises:
+            RequestIdReused, UnknownDefinition.
             TransitionRefused: the definition is in `dev`, is in `test` and its flag was never created, or is being
-                decommissioned. RequestIdReused, UnknownDefinition.
+                decommissioned.
             StoreUnavailable: the store is unavailable, and this process does not know which definition is meant.
         """
         # A dry run must have no effect here either, so it does not hold a local stop.
         if asked.dry_run:
             return await self.take(asked, actor)
-        found = self._here(asked)
+        found = self._match_here(asked)
         if found is None or not self._may_be_killed(found.facts):
             return await self._by_the_record(asked, actor)
         # `hold` comes first: flag and record only inform the other replicas, so both may be slow or fail.
@@ -102,9 +103,9 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return self._answer(stop, found, recorded, switched, warnings)
 
     async def record(self, asked: Kill, stop: LocalStop, *, held: bool = True) -> Recorded:
-        """Record a kill, unless it is recorded; return why it could not be.
+        """Record a kill, unless it is recorded already; return the record's answer, or the error if there is none.
 
-        A kill that is `held` was checked when it was taken. If its flag cannot be seen now, that does not end the kill.
+        `held`: the kill is in effect here, and was checked before. That its flag cannot be seen now does not end it.
         """
         taking = self.take(asked, stop.by, StopInEffect(stop=stop, judged=held, write=partial(self._write, asked)))
         return await self.stops.recorded(stop, self._take_and_count(asked, taking), LONGEST_WRITE)
@@ -152,7 +153,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _kill_unknown(self, asked: Kill, actor: str, away: StoreUnavailable) -> StepAnswer:
         """Hold a kill of an unknown definition: if the request names a digest, that digest is never served here."""
-        found = self._here(asked)
+        found = self._match_here(asked)
         if found is not None:
             refuse_kill(found.facts, flag_exists=self.flags.kill_flag_exists(found.facts))
         # Without the store and without a digest there is nothing definite to stop. A full list of stops must not grow
@@ -163,7 +164,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         stop = self.stops.stop_of(asked, StopKind.KILL, found, actor)
         return self._answer(stop, found, away, FlagOff(), await self.stops.hold(stop))
 
-    def _here(self, asked: Kill) -> DefinitionMatch | None:
+    def _match_here(self, asked: Kill) -> DefinitionMatch | None:
         return match_in_memory(self.stops.views.current().slots, asked, self.card_of)
 
     def _may_be_killed(self, facts: DefinitionFacts) -> bool:

@@ -69,7 +69,7 @@ class RecordDefinitions:
             catalogue = self.definitions.current()
             if catalogue is not None and catalogue is not self._seen:
                 for slot in catalogue.slots:
-                    await self._see_slot(catalogue, slot)
+                    await self._record_slot(catalogue, slot)
                 # Before `_seen` is set and before the report: the view must contain the rollouts that this pass has
                 # written.
                 await self.views.look()
@@ -83,7 +83,7 @@ class RecordDefinitions:
         except StoreUnavailable:
             self.recorder.anomaly("definitions_not_recorded", "the store does not answer; new definitions wait")
 
-    async def _see_slot(self, catalogue: Catalogue, slot: Slot) -> None:
+    async def _record_slot(self, catalogue: Catalogue, slot: Slot) -> None:
         cards = [catalogue.cards[definition_id] for definition_id in catalogue.slots[slot]]
         for card in cards:
             kept = KeptDefinition(
@@ -92,9 +92,9 @@ class RecordDefinitions:
             # Before the rollout names the digest: another replica must be able to load every definition that it serves.
             await self.store.keep_definition(kept)
             if may_be_rolled_out(catalogue, card):
-                await self._see(slot, card, at_once=self.serve_at_once and len(cards) == 1)
+                await self._record_definition(slot, card, at_once=self.serve_at_once and len(cards) == 1)
 
-    async def _see(self, slot: Slot, card: Card, *, at_once: bool) -> None:
+    async def _record_definition(self, slot: Slot, card: Card, *, at_once: bool) -> None:
         for _ in range(TRIES):
             rollout = await self.store.rollout(slot)
             by = Actor(

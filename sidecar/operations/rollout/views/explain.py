@@ -114,9 +114,9 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         """
         present = await find_rollout(self.store, name)
         if at is None:
-            return self._explained(self._as_binds_see(present), subject, self.flags.current(), None)
+            return self._explanation(self._as_binds_see(present), subject, self.flags.current(), None)
         rollout_then, assumptions = await self._past(present, at)
-        explanation = self._explained(rollout_then, subject, HistoricalFlags(rollout_then), at)
+        explanation = self._explanation(rollout_then, subject, HistoricalFlags(rollout_then), at)
         return msgspec.structs.replace(explanation, assumptions=assumptions)
 
     def _as_binds_see(self, present: SlotRollout) -> SlotRollout:
@@ -146,14 +146,17 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         lost = () if whole else (f"the audit of {present.slot} does not reach back to its beginning",)
         return rollout_then, (*lost, *AS_NOW)
 
-    def _explained(
+    def _explanation(
         self, rollout: SlotRollout, subject: BindSubject, flags: FlagReader, at: datetime | None
     ) -> Explanation:
         cards = current_cards(self.definitions)
         deprecated = frozenset(digest for digest, card in cards.items() if card.definition.deprecated)
         served = serving_definition(rollout, subject, flags, deprecated)
         bucket = bucket_of(rollout.salt, subject.key) if subject.key else None
-        found = [_explained(rollout.definitions[digest], verdict, bucket, flags) for digest, verdict in served.verdicts]
+        found = [
+            _explain_definition(rollout.definitions[digest], verdict, bucket, flags)
+            for digest, verdict in served.verdicts
+        ]
         return Explanation(
             slot=rollout.slot,
             served=served.digest,
@@ -165,7 +168,9 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _explained(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, flags: FlagReader) -> Explained:
+def _explain_definition(
+    facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, flags: FlagReader
+) -> Explained:
     """Return the explanation of one definition's verdict."""
     names = [name for name in (facts.flag, facts.cohort_flag) if name is not None]
     return Explained(
@@ -191,6 +196,7 @@ def _reason_in_flags(facts: DefinitionFacts, flags: FlagReader, bucket: int | No
 
 
 def _words(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, reason_in_flags: str) -> str:
+    """Return the reason of a verdict as a sentence for an operator."""
     ramp = f"the ramp of {facts.ramp / 100:g} %"
     if verdict is CandidateVerdict.RAMP:
         return f"bucket {bucket} is outside {ramp}" if bucket is not None else f"a user without an id is outside {ramp}"

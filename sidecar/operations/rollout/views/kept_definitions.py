@@ -76,7 +76,7 @@ class DefinitionCache:
 
     async def _read(self, digest: Digest, reading: FirstResult[Card | StoreUnavailable | None]) -> None:
         """Read a card and wake all waiters, even when cancelled: otherwise they would wait without end."""
-        result: Card | StoreUnavailable | None = _away()
+        result: Card | StoreUnavailable | None = _unavailable()
         try:
             result = await self._from_store(digest)
         finally:
@@ -87,7 +87,7 @@ class DefinitionCache:
     async def _from_store(self, digest: Digest) -> Card | StoreUnavailable | None:
         kept = await read_within(self._store.definition(digest), READ_SECONDS)
         if isinstance(kept, StoreUnavailable):
-            return _away()
+            return _unavailable()
         # Unknown is an answer, and not an error: the caller refuses the token, and the client binds again.
         if kept is None:
             return None
@@ -103,7 +103,7 @@ class DefinitionCache:
         return card
 
 
-def _away() -> StoreUnavailable:
+def _unavailable() -> StoreUnavailable:
     return StoreUnavailable(
         "a definition that the turn was bound to cannot be read now; try again", retry_after=timedelta(seconds=1)
     )

@@ -45,7 +45,7 @@ class RolloutGauges(Struct, frozen=True, kw_only=True):
     def definitions(self) -> Mapping[tuple[str, ...], float]:
         """Return 1 for each (subagent_id, slot, vertical, state, active), for joins with other series."""
         rows: dict[tuple[str, ...], float] = {}
-        for rollout, facts in self._shown():
+        for rollout, facts in self._one_per_id():
             active = "yes" if rollout.active == facts.digest else "no"
             rows[str(facts.definition_id), str(rollout.slot), str(facts.vertical), facts.state.value, active] = 1.0
         return rows
@@ -54,7 +54,7 @@ class RolloutGauges(Struct, frozen=True, kw_only=True):
         """Return the ramp of each definition in `promote`, 0 to 1, by id; 0 if it was killed here."""
         ramps: dict[tuple[str, ...], float] = {}
         killed = self.views.current().killed
-        for _, facts in self._shown():
+        for _, facts in self._one_per_id():
             if facts.state is LifecycleState.PROMOTE:
                 # Binds here serve no user of it already; the record follows.
                 ramps[str(facts.definition_id),] = 0.0 if facts.digest in killed else facts.ramp / WHOLE
@@ -63,7 +63,7 @@ class RolloutGauges(Struct, frozen=True, kw_only=True):
     def pinned(self) -> Mapping[tuple[str, ...], float]:
         """Return how many turns that are open here hold a definition, by id; 0 if none does."""
         # Zeros first: a series that disappears cannot be told from one that is not collected.
-        counts: dict[tuple[str, ...], float] = {(str(facts.definition_id),): 0.0 for _, facts in self._shown()}
+        counts: dict[tuple[str, ...], float] = {(str(facts.definition_id),): 0.0 for _, facts in self._one_per_id()}
         for turn in self.turns():
             # Ended turns are kept in memory for some time, but hold no definition any more.
             if turn.ending.closed is None:
@@ -104,7 +104,7 @@ class RolloutGauges(Struct, frozen=True, kw_only=True):
             if facts.decommission is not None:
                 yield facts.decommission
 
-    def _shown(self) -> Iterator[tuple[SlotRollout, DefinitionFacts]]:
+    def _one_per_id(self) -> Iterator[tuple[SlotRollout, DefinitionFacts]]:
         """Yield one definition for each id: its active digest, or else the newest one."""
         for rollout in self.views.current().slots.values():
             newest: dict[DefinitionId, Digest] = {}

@@ -123,10 +123,13 @@ class RolloutViews:
         self._stopped = (killed, down)
         # From what was read and not from the last combined view: a stop that was released must disappear.
         slots = self._read.slots
-        killed, down = killed | self._revised(StopKind.KILL), down | self._revised(StopKind.RAMP_DOWN)
+        killed, down = (
+            killed | self._revisions_of_stopped(StopKind.KILL),
+            down | self._revisions_of_stopped(StopKind.RAMP_DOWN),
+        )
         self._view = RolloutView(with_ramps_down(slots, down), self._read.version, killed)
 
-    def _revised(self, kind: StopKind) -> frozenset[Digest]:
+    def _revisions_of_stopped(self, kind: StopKind) -> frozenset[Digest]:
         """Return the definitions that have replaced stopped ones under the same id: a revision must not end a stop."""
         pending = [each for each in self._tombstones.pending() if each.kind is kind]
         return in_their_place(self._read.slots, [(each.slot, each.digest, each.definition_id) for each in pending])

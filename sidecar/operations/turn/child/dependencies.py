@@ -30,8 +30,8 @@ class QuestionDesk(Struct, frozen=True):
         from sidecar.core.dispatching.receipts import claims_of, question_of  # noqa: PLC0415  few sub-agents ask back
 
         # The operator's limit also applies to a sub-agent that wants its question open for longer.
-        lasts = self.lifetime if asked.expires_in is None else min(asked.expires_in, self.lifetime)
-        question = question_of(asked, claims_of(asked, child.child_id, turn, child.tool, now + lasts), self.keys)
+        valid_for = self.lifetime if asked.expires_in is None else min(asked.expires_in, self.lifetime)
+        question = question_of(asked, claims_of(asked, child.child_id, turn, child.tool, now + valid_for), self.keys)
         texts = question.kind.value, question.text, question.about_json, question.answerer.value
         child.note(now, What.SUSPENDED, *texts, question.expires_at.isoformat(), question.receipt, asked.state)
         return question

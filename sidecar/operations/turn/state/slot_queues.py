@@ -31,14 +31,14 @@ class TurnSlotQueues:
 
     def turn_of(self, key: str, stop: FirstResult[CallFailure]) -> FirstResult[CallFailure | None]:
         """Return a result that settles when the call may start (None), or when it is stopped (the reason)."""
-        turn: FirstResult[CallFailure | None] = FirstResult()
+        start: FirstResult[CallFailure | None] = FirstResult()
         if key in self.running:
-            turn.settle(None)
+            start.settle(None)
         else:
-            self._starts[key] = turn
+            self._starts[key] = start
             # A stopped call keeps its place in the queue: `leave` removes it once its outcome is set.
-            stop.on_settled(turn.settle)
-        return turn
+            stop.on_settled(start.settle)
+        return start
 
     def start_beside(self, call: QueuedCall, lenders: Collection[str]) -> bool:
         """Start a delegation now, or return that it cannot start; see `SlotQueues.start_beside`."""
@@ -53,6 +53,6 @@ class TurnSlotQueues:
 
     def _start_ready(self) -> None:
         for key in self._queues.start_ready():
-            turn = self._starts.pop(key, None)
-            if turn is not None:
-                turn.settle(None)
+            start = self._starts.pop(key, None)
+            if start is not None:
+                start.settle(None)
