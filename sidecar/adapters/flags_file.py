@@ -80,12 +80,12 @@ def flags_in_toml(text: str) -> Mapping[str, bool]:
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs of a JSON object as a dictionary. Raises `FlagFileProblem` for a duplicate key."""
     # Python's parser would use the last of two values, and the author may have meant the first.
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise FlagFileProblem(f"has the key {twice!r} twice")
-    return found
+    return unique
 
 
 def _flags_in(document: Any) -> Mapping[str, bool]:

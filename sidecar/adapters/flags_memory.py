@@ -39,7 +39,7 @@ class MemoryFlags:
         self._revision = 1
         self._fetched = 0
         self._fault = FlagFault.NONE
-        self._moved = asyncio.Event()
+        self._wake = asyncio.Event()
 
     def set(self, name: str, *, on: bool) -> None:
         """Switch one flag."""
@@ -51,7 +51,7 @@ class MemoryFlags:
         self._on = frozenset(on)
         self._known |= self._on
         self._revision += 1
-        self._moved.set()
+        self._wake.set()
 
     def is_on(self, name: str) -> bool:
         """Return whether a flag is on now."""
@@ -61,14 +61,14 @@ class MemoryFlags:
         """Choose the fault of all later fetches. `FlagFault.NONE` ends it."""
         self._fault = fault
         # Wakes a fetch that hangs, so that it notices the end of its fault.
-        self._moved.set()
+        self._wake.set()
 
     async def fetch(self) -> FlagReport:
         """Return the flags, or behave as the configured fault."""
         # A loop, because each change of a flag sets the event, and only the end of the fault may end the wait.
         while self._fault is FlagFault.HANG:
-            self._moved.clear()
-            await self._moved.wait()
+            self._wake.clear()
+            await self._wake.wait()
         if self._fault is FlagFault.RAISE:
             raise ConnectionError("the flag backend `memory` was told to fail")
         if self._fault is FlagFault.GARBAGE:
@@ -81,8 +81,8 @@ class MemoryFlags:
     async def changed(self) -> None:
         """Return once the flags differ from the last fetch."""
         while self._fetched == self._revision:
-            self._moved.clear()
-            await self._moved.wait()
+            self._wake.clear()
+            await self._wake.wait()
 
     async def close(self) -> None:
         """Do nothing: there is no connection."""

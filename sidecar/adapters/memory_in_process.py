@@ -55,80 +55,80 @@ class InProcessMemory:
     async def append(self, turn: TurnHistory) -> EpisodeSize:
         """Store a turn. A turn with an id that is stored already is ignored."""
         check_bodies(turn)
-        kept = self._episodes.setdefault(turn.episode, _StoredEpisode())
+        stored = self._episodes.setdefault(turn.episode, _StoredEpisode())
         # The order of the dictionary is the order of use, so the first episode is the least recently used.
         self._episodes.move_to_end(turn.episode)
-        if turn.turn_id not in kept.turns:
-            kept.turns[turn.turn_id] = turn
-            kept.size = EpisodeSize(kept.size.turns + 1, kept.size.tokens + tokens_of(turn))
-            self._weigh(kept, _weight_of(turn))
+        if turn.turn_id not in stored.turns:
+            stored.turns[turn.turn_id] = turn
+            stored.size = EpisodeSize(stored.size.turns + 1, stored.size.tokens + tokens_of(turn))
+            self._add_weight(stored, _weight_of(turn))
             # The oldest turns are dropped first: a model needs the newest, and a summary covers the others.
-            while len(kept.turns) > self._bounds.turns:
-                self._forget_oldest_turn(kept)
+            while len(stored.turns) > self._bounds.turns:
+                self._forget_oldest_turn(stored)
             self._make_room()
-        return kept.size
+        return stored.size
 
     async def read(self, episode: EpisodeKey, most_turns: int) -> EpisodeContents:
         """Return the summary and the newest turns, oldest first."""
-        kept = self._looked_up(episode)
-        if kept is None:
+        stored = self._use(episode)
+        if stored is None:
             return EpisodeContents()
-        newest = tuple(islice(reversed(kept.turns.values()), most_turns))
-        return EpisodeContents(kept.summary, newest[::-1], len(kept.turns))
+        newest = tuple(islice(reversed(stored.turns.values()), most_turns))
+        return EpisodeContents(stored.summary, newest[::-1], len(stored.turns))
 
     async def own_turns(self, episode: EpisodeKey, slot: Slot, most: int) -> Sequence[OwnTurn]:
         """Return the newest answers of one sub-agent, oldest first."""
-        kept = self._looked_up(episode)
-        own = own_turns_of(kept.turns.values(), slot) if kept else ()
+        stored = self._use(episode)
+        own = own_turns_of(stored.turns.values(), slot) if stored else ()
         return own[max(0, len(own) - most) :]
 
     async def size(self, episode: EpisodeKey) -> EpisodeSize:
         """Return the size of the episode."""
-        kept = self._looked_up(episode)
-        return kept.size if kept else EpisodeSize()
+        stored = self._use(episode)
+        return stored.size if stored else EpisodeSize()
 
     async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
         """Replace the summary if the new one has the next revision."""
-        kept = self._looked_up(episode) or _StoredEpisode()
-        present = kept.summary.revision if kept.summary else 0
-        if summary.revision != present + 1:
-            raise outdated(present)
-        before = len(kept.summary.text.encode()) if kept.summary else 0
-        kept.summary = summary
-        kept.size = size_of(_contents(kept))
+        stored = self._use(episode) or _StoredEpisode()
+        present_revision = stored.summary.revision if stored.summary else 0
+        if summary.revision != present_revision + 1:
+            raise outdated(present_revision)
+        old_bytes = len(stored.summary.text.encode()) if stored.summary else 0
+        stored.summary = summary
+        stored.size = size_of(_contents(stored))
         # A new episode is stored only here, after the check of the revision: a refused write must not create one.
-        self._episodes[episode] = kept
-        self._weigh(kept, len(summary.text.encode()) - before)
+        self._episodes[episode] = stored
+        self._add_weight(stored, len(summary.text.encode()) - old_bytes)
         self._make_room()
-        return kept.size
+        return stored.size
 
     async def erase(self, principal: Principal) -> int:
         """Remove every episode of a user."""
         # Collected in a list first, because a dictionary must not lose keys during an iteration.
-        gone = [episode for episode in self._episodes if episode.principal == principal]
-        for episode in gone:
+        erased = [episode for episode in self._episodes if episode.principal == principal]
+        for episode in erased:
             self._weight -= self._episodes.pop(episode).weight
-        return len(gone)
+        return len(erased)
 
     async def close(self) -> None:
         """Do nothing: memory holds no connection."""
 
-    def _looked_up(self, episode: EpisodeKey) -> _StoredEpisode | None:
+    def _use(self, episode: EpisodeKey) -> _StoredEpisode | None:
         """Return the episode, and mark it as the most recently used."""
-        kept = self._episodes.get(episode)
-        if kept is not None:
+        stored = self._episodes.get(episode)
+        if stored is not None:
             self._episodes.move_to_end(episode)
-        return kept
+        return stored
 
-    def _weigh(self, kept: _StoredEpisode, more: int) -> None:
-        kept.weight += more
+    def _add_weight(self, stored: _StoredEpisode, more: int) -> None:
+        stored.weight += more
         self._weight += more
 
-    def _forget_oldest_turn(self, kept: _StoredEpisode) -> None:
-        _, turn = kept.turns.popitem(last=False)
-        self._weigh(kept, -_weight_of(turn))
+    def _forget_oldest_turn(self, stored: _StoredEpisode) -> None:
+        _, turn = stored.turns.popitem(last=False)
+        self._add_weight(stored, -_weight_of(turn))
         # Computed anew: a turn that the summary covers was not part of the size, and must not be subtracted.
-        kept.size = size_of(_contents(kept))
+        stored.size = size_of(_contents(stored))
 
     def _make_room(self) -> None:
         """Drop the least recently used episodes beyond the limits. The last one used stays, even if it is too large."""
@@ -139,8 +139,8 @@ class InProcessMemory:
             self._weight -= forgotten.weight
 
 
-def _contents(kept: _StoredEpisode) -> EpisodeContents:
-    return EpisodeContents(kept.summary, tuple(kept.turns.values()), len(kept.turns))
+def _contents(stored: _StoredEpisode) -> EpisodeContents:
+    return EpisodeContents(stored.summary, tuple(stored.turns.values()), len(stored.turns))
 
 
 def _weight_of(turn: TurnHistory) -> int:
@@ -148,7 +148,7 @@ def _weight_of(turn: TurnHistory) -> int:
     return len(msgspec.json.encode(turn))
 
 
-def _made(settings: Mapping[str, Any]) -> InProcessMemory:
+def _create(settings: Mapping[str, Any]) -> InProcessMemory:
     return InProcessMemory(MemoryBounds(**settings))
 
 
@@ -165,7 +165,7 @@ IN_PROCESS_MEMORY: Final = EpisodeMemorySpec(
         },
         "additionalProperties": False,
     },
-    factory=_made,
+    factory=_create,
 )
 
 

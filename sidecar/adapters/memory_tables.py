@@ -138,7 +138,7 @@ def contents(key: EpisodeKey, most: int, time: Time) -> Steps[EpisodeContents]:
     episode_no, kept, revision, text, up_to, written_at = episode[0]
     summary = Summary(revision, text, up_to, time(written_at)) if revision else None
     newest = yield (NEWEST, episode_no, most)
-    # From the oldest turn that is returned on; answers and messages of older turns are not read.
+    # The oldest turn that is returned; answers and messages of older turns are not read.
     since = newest[-1][0] if newest else 0
     answers = _by_turn((yield (ANSWERS, episode_no, since)))
     messages = _by_turn((yield (MESSAGES, episode_no, since)))
@@ -164,12 +164,12 @@ def own_turns(key: EpisodeKey, slot: Slot, most: int, time: Time) -> Steps[tuple
     """
     newest = yield (OWN, key.principal, key.episode_id, slot, most)
     messages = _by_turn((yield (OWN_MESSAGES, *newest[-1][:2], slot))) if newest else {}
-    found = []
+    turns = []
     for _, turn_no, turn_id, ended_at, call_id, asked, narration in reversed(newest):
-        made = [ToolMessage(*each) for each in messages.get(turn_no, ())]
-        references = references_of([each for each in made if each.call_id == call_id])
-        found.append(OwnTurn(turn_id, slot, time(ended_at), asked, narration, references))
-    return tuple(found)
+        turn_messages = [ToolMessage(*each) for each in messages.get(turn_no, ())]
+        references = references_of([each for each in turn_messages if each.call_id == call_id])
+        turns.append(OwnTurn(turn_id, slot, time(ended_at), asked, narration, references))
+    return tuple(turns)
 
 
 def replace_summary(key: EpisodeKey, summary: Summary) -> Steps[EpisodeSize]:
@@ -178,10 +178,10 @@ def replace_summary(key: EpisodeKey, summary: Summary) -> Steps[EpisodeSize]:
     Raises:
         SummaryOutdated: the summary does not have the next revision, because another one was written before.
     """
-    ((episode_no, present),) = yield (BEGUN, key.principal, key.episode_id, summary.written_at)
+    ((episode_no, present_revision),) = yield (BEGUN, key.principal, key.episode_id, summary.written_at)
     # BEGUN has locked the row, so no other writer can change the revision before this transaction ends.
-    if summary.revision != present + 1:
-        raise outdated(present)
+    if summary.revision != present_revision + 1:
+        raise outdated(present_revision)
     written = (summary.revision, summary.text, summary.up_to_turn_id, summary.written_at)
     rows = yield (SUMMARY, *written, estimated_tokens(summary.text), episode_no)
     return EpisodeSize(*rows[0])
@@ -194,11 +194,11 @@ def _count_of_removed(sql: str, *values: Any) -> Steps[int]:
 
 def _by_turn(rows: Sequence[Sequence[Any]]) -> dict[int, list[Sequence[Any]]]:
     """Return the rows, without their first column, by this column, the number of the turn."""
-    found: dict[int, list[Sequence[Any]]] = {}
+    by_turn: dict[int, list[Sequence[Any]]] = {}
     # The statements order the rows, so each list is in order, too.
     for turn_no, *rest in rows:
-        found.setdefault(turn_no, []).append(rest)
-    return found
+        by_turn.setdefault(turn_no, []).append(rest)
+    return by_turn
 
 
 class TabledMemory(ABC):

@@ -129,15 +129,15 @@ class ChosenRunners:
     def _choose(self, card: Card) -> Runner:
         definition = card.definition
         target = self._targets.of(card)
-        missing = ""
+        advice = ""
         try:
             spec = self._policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner")
             if target is None:
-                missing = f"set `[targets.slots] {definition.slot}`, or `runner.target` of its card; otherwise "
+                advice = f"set `[targets.slots] {definition.slot}`, or `runner.target` of its card; otherwise "
             runner = self._runner(spec, card, target)
         except PluginProblem as problem:
             # Not cached: an operator may correct the definition, and its next version must be tried again.
-            fault = Fault(target or "", target or "", remedy=f"{missing}{problem.remedy}")
+            fault = Fault(target or "", target or "", remedy=f"{advice}{problem.remedy}")
             return BrokenRunner(f"{definition.runner.kind}:{target}", problem.what, fault)
         if len(self._chosen) >= CHOICES_KEPT:
             # A choice is cheap to repeat, and the runners themselves stay in `_made`.
@@ -148,8 +148,8 @@ class ChosenRunners:
     def _runner(self, spec: RunnerSpec, card: Card, target: str | None) -> Runner:
         settings = self._settings.get(spec.name, {})
         # Without any address the host counts as local. The runner then refuses it, with a better message.
-        at = target or str(settings.get("target") or "unix:")
-        gateway = self._gateways.for_host_of(card, at, over_tls="ca_file" in settings)
+        host_address = target or str(settings.get("target") or "unix:")
+        gateway = self._gateways.for_host_of(card, host_address, over_tls="ca_file" in settings)
         key = (spec.name, target, gateway)
         if key not in self._made:
             config = RunnerConfig(settings, target, gateway)
@@ -206,17 +206,17 @@ class ChosenConnectors:
                 if spec.name not in self._made:
                     # Only built-in connectors: the factory of an installed one runs in a thread of its own.
                     if self._policy.host.is_own(spec):
-                        await self._warmed_up(spec)
+                        await self._warm_up(spec)
                     # Checks again: a call may have created the connector during the await.
                     self._connector(spec)
 
-    async def _warmed_up(self, spec: ConnectorSpec) -> None:
+    async def _warm_up(self, spec: ConnectorSpec) -> None:
         if spec.warm_up is not None:
             with suppress(Exception):  # the factory raises the same error, which is reported then
                 section = self._settings.get(spec.name, {})
-                own = {name: section[name] for name in section if name != PLUGIN}
+                own_settings = {name: section[name] for name in section if name != PLUGIN}
                 # In a thread: it imports libraries, which blocks for hundreds of milliseconds.
-                await asyncio.to_thread(_contained, spec.warm_up, own)
+                await asyncio.to_thread(_run_warm_up, spec.warm_up, own_settings)
 
     def _connector(self, spec: ConnectorSpec) -> Connector:
         if spec.name not in self._made:
@@ -272,7 +272,7 @@ class BrokenConnector:
         """Do nothing."""
 
 
-def _contained(warm_up: Callable[[Mapping[str, Any]], object], settings: Mapping[str, Any]) -> None:
-    # `BaseException`: a `SystemExit` in the thread would be raised in the event loop, and would end the process.
+def _run_warm_up(warm_up: Callable[[Mapping[str, Any]], object], settings: Mapping[str, Any]) -> None:
+    # `BaseException`, too: a `SystemExit` in the thread would be raised in the event loop, and would end the process.
     with suppress(BaseException):
         warm_up(settings)

@@ -77,7 +77,7 @@ class GuardedGate:
         self._abandoned = [task for task in self._abandoned if not task.done()]
         if len(self._abandoned) >= MOST_LEFT:
             raise GateUnavailable(f"gate client {self._name} does not come back from {MOST_LEFT} earlier questions")
-        task = asyncio.get_running_loop().create_task(self._asked(question))
+        task = asyncio.get_running_loop().create_task(self._ask_client(question))
         try:
             # `wait` and not `await task`: the latter would cancel the task and then wait until it obeys.
             await asyncio.wait((task,))
@@ -92,19 +92,19 @@ class GuardedGate:
 
     async def close(self) -> None:
         """Close the client within `CLOSE_SECONDS`. Its errors are ignored."""
-        task = asyncio.get_running_loop().create_task(self._closed())
+        task = asyncio.get_running_loop().create_task(self._close_client())
         await asyncio.wait((task,), timeout=CLOSE_SECONDS)
         task.cancel()
         task.add_done_callback(_retrieve_exception)
 
-    async def _asked(self, question: GateQuestion) -> GateAnswer:
+    async def _ask_client(self, question: GateQuestion) -> GateAnswer:
         try:
             return await self._client.ask(question)
-        # asyncio passes these exceptions of a task on to the event loop, which would end the process.
+        # asyncio would raise these exceptions of a task in the event loop, which would end the process.
         except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             raise GateUnavailable(f"gate client {self._name} raised {type(error).__name__}") from None
 
-    async def _closed(self) -> None:
+    async def _close_client(self) -> None:
         try:
             await self._client.close()
         except (SystemExit, KeyboardInterrupt, GeneratorExit):
@@ -145,7 +145,7 @@ class PolicyThreads:
 
     def __init__(self, deadline: timedelta = DEADLINE) -> None:
         self._deadline = deadline.total_seconds()
-        self._turns: dict[int, tuple[LifecyclePolicy, asyncio.Lock]] = {}
+        self._locks: dict[int, tuple[LifecyclePolicy, asyncio.Lock]] = {}
 
     async def ask(self, policy: LifecyclePolicy, facts: StepFacts) -> object:
         """Return the result of `policy.check`, which may be any object. An exception of the policy is raised.
@@ -154,20 +154,20 @@ class PolicyThreads:
             TimeoutError: the policy does not answer in time, or has not returned from an earlier call.
         """
         # By id, because a policy need not be hashable. The reference in the value keeps the id from being used again.
-        _, turn = self._turns.setdefault(id(policy), (policy, asyncio.Lock()))
+        _, lock = self._locks.setdefault(id(policy), (policy, asyncio.Lock()))
         loop = asyncio.get_running_loop()
-        answered: asyncio.Future[object] = loop.create_future()
+        result: asyncio.Future[object] = loop.create_future()
 
         def settle(answer: object, error: BaseException | None) -> None:
             # Called on the event loop, because a lock of asyncio must not be released in another thread.
-            turn.release()
-            # Cancelled, because the caller's deadline has passed.
-            if answered.done():
+            lock.release()
+            # The future was cancelled, because the caller's deadline has passed.
+            if result.done():
                 return
             if error is None:
-                answered.set_result(answer)
+                result.set_result(answer)
             else:
-                answered.set_exception(error)
+                result.set_exception(error)
 
         def work() -> None:
             answer: object = None
@@ -183,14 +183,14 @@ class PolicyThreads:
                 loop.call_soon_threadsafe(settle, answer, failure)
 
         async with asyncio.timeout(self._deadline):
-            await turn.acquire()
+            await lock.acquire()
             try:
                 threading.Thread(target=work, name="lifecycle-policy", daemon=True).start()
             except BaseException:
                 # Without a thread, `settle` is never called, and the policy would be locked for ever.
-                turn.release()
+                lock.release()
                 raise
-            return await answered
+            return await result
 
 
 Sections = Mapping[str, Mapping[str, Any]]

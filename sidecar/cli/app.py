@@ -99,11 +99,11 @@ def make_app(commands: Commands, words: Sequence[str] = ()) -> typer.Typer:
     )
     app.callback()(_about)
     # An unknown word may be a command of another package; then all groups are needed to print its error or its help.
-    whole = first != "--version" and not any(first in names for names in GROUPS)
+    add_all = first != "--version" and not any(first in names for names in GROUPS)
     for names, add in GROUPS.items():
-        if whole or first in names:
+        if add_all or first in names:
             add(app, commands)
-    if whole:
+    if add_all:
         from sidecar.cli.installed_commands import add_installed_commands  # noqa: PLC0415  own commands come first
 
         add_installed_commands(app)
@@ -144,7 +144,7 @@ def _add_serving(app: typer.Typer, commands: Commands) -> None:
 
 
 def _add_validate(app: typer.Typer, commands: Commands) -> None:
-    from sidecar.cli.validate.definition_commands import add_definition_commands  # noqa: PLC0415  the same holds
+    from sidecar.cli.validate.definition_commands import add_definition_commands  # noqa: PLC0415  for its own command only
 
     add_definition_commands(app, lambda config: _settings(commands, config), commands.load)
 
@@ -186,19 +186,19 @@ def _add_plugins(app: typer.Typer, commands: Commands) -> None:
 
 
 def _add_validate_refs(app: typer.Typer, commands: Commands) -> None:
-    from sidecar.cli.validate.validate_refs_command import add_validate_refs  # noqa: PLC0415  the same holds
+    from sidecar.cli.validate.validate_refs_command import add_validate_refs  # noqa: PLC0415  for its own command only
 
     add_validate_refs(app, commands.compare)
 
 
 def _add_token(app: typer.Typer, commands: Commands) -> None:
-    from sidecar.cli.token_command import add_token  # noqa: PLC0415  the same holds
+    from sidecar.cli.token_command import add_token  # noqa: PLC0415  for its own command only
 
     add_token(app, commands.token_tools)
 
 
 def _add_subagent(app: typer.Typer, commands: Commands) -> None:
-    from sidecar.cli.subagent.command import add_subagent, names_in  # noqa: PLC0415  the same holds
+    from sidecar.cli.subagent.command import add_subagent, names_in  # noqa: PLC0415  for its own command only
 
     group = add_subagent(
         app,
@@ -209,44 +209,44 @@ def _add_subagent(app: typer.Typer, commands: Commands) -> None:
         commands.requested,
     )
     if commands.requested not in names_in(group, app):
-        from sidecar.cli.init.new_command import add_new  # noqa: PLC0415  the same holds
+        from sidecar.cli.init.new_command import add_new  # noqa: PLC0415  for its own command only
 
         add_new(group, commands.load)
 
 
 def _add_evaluation(app: typer.Typer, commands: Commands) -> None:
-    from sidecar.cli.evaluation.commands import add_evaluation  # noqa: PLC0415  the same holds
+    from sidecar.cli.evaluation.commands import add_evaluation  # noqa: PLC0415  for its own command only
 
     add_evaluation(app, lambda config: _settings(commands, config), commands.environment())
 
 
 def _add_console(app: typer.Typer, commands: Commands) -> None:
-    from sidecar.cli.console_command import add_console  # noqa: PLC0415  the same holds
+    from sidecar.cli.console_command import add_console  # noqa: PLC0415  for its own command only
 
     add_console(app, lambda config: _settings(commands, config), commands.environment())
 
 
 def _add_verify_log(app: typer.Typer, commands: Commands) -> None:
-    from sidecar.cli.record.verify_command import add_verify_log  # noqa: PLC0415  the same holds
+    from sidecar.cli.record.verify_command import add_verify_log  # noqa: PLC0415  for its own command only
 
     add_verify_log(app, commands.verify_log())
 
 
 def _add_turns(app: typer.Typer, commands: Commands) -> None:
-    from sidecar.cli.record.turn_commands import add_record_commands  # noqa: PLC0415  the same holds
+    from sidecar.cli.record.turn_commands import add_record_commands  # noqa: PLC0415  for its own command only
 
     add_record_commands(app, lambda config: _settings(commands, config))
 
 
 def _add_history(app: typer.Typer, commands: Commands) -> None:
-    from sidecar.cli.record.history_commands import add_history_commands  # noqa: PLC0415  the same holds
+    from sidecar.cli.record.history_commands import add_history_commands  # noqa: PLC0415  for its own command only
 
     add_history_commands(app, lambda config: _settings(commands, config), commands.open_memory)
 
 
 def _add_record_files(app: typer.Typer, commands: Commands) -> None:
-    from sidecar.cli.record.backup import add_backup, add_migrate  # noqa: PLC0415  the same holds
-    from sidecar.cli.record.projection_command import add_projection  # noqa: PLC0415  the same holds
+    from sidecar.cli.record.backup import add_backup, add_migrate  # noqa: PLC0415  for its own command only
+    from sidecar.cli.record.projection_command import add_projection  # noqa: PLC0415  for its own command only
 
     add_migrate(app, lambda config: _settings(commands, config), commands.migrate)
     add_backup(app, lambda config: _settings(commands, config), commands.back_up)
@@ -254,13 +254,13 @@ def _add_record_files(app: typer.Typer, commands: Commands) -> None:
 
 
 def _add_restored(app: typer.Typer, commands: Commands) -> None:
-    from sidecar.cli.record.restored_command import add_restored  # noqa: PLC0415  the same holds
+    from sidecar.cli.record.restored_command import add_restored  # noqa: PLC0415  for its own command only
 
     add_restored(app, lambda config: _settings(commands, config), commands.declare_loss)
 
 
 def _add_replay(app: typer.Typer, commands: Commands) -> None:
-    from sidecar.cli.record.replay_command import add_replay  # noqa: PLC0415  the same holds
+    from sidecar.cli.record.replay_command import add_replay  # noqa: PLC0415  for its own command only
 
     add_replay(app, lambda config: _settings(commands, config), commands.replay)
 

@@ -90,7 +90,7 @@ def add_gate(
         Exit codes: 0 printed; 2 unknown definition or step; 78 invalid settings, definitions or plugins.
         """
         if not simulate:
-            raise _ended(NOT_SIMULATED.format(name=name), EX_USAGE)
+            raise _exit_with(NOT_SIMULATED.format(name=name), EX_USAGE)
         settings, tools = read(config), tools_of()
         card = _card(settings, tools, name)
         step = Ramps(_points(before), _points(to) if to else None)
@@ -99,7 +99,7 @@ def add_gate(
         questions = _questions(card, step, answers)
         # Not an empty page: an operator would read it as "no gate can refuse the step".
         if not questions:
-            raise _ended("the step needs no gate: it lowers the ramp or leaves it as it is", EX_USAGE)
+            raise _exit_with("the step needs no gate: it lowers the ramp or leaves it as it is", EX_USAGE)
         simulated = [_simulate(each, card, policy, tools.clock) for each in questions]
         typer.echo(_json(answers, simulated) if as_json_text else _page(answers, simulated))
 
@@ -108,7 +108,7 @@ def add_gate(
 
 def _answers(policies: "NamedPolicies", card: "Card", step: "Ramps", clock: "Clock") -> "dict[str, PolicyAnswer]":
     """Return the answer of each lifecycle policy to the step, by its name. An answer can add gates."""
-    from sidecar.operations.rollout.steps.gate_simulation import answers_of_policies  # noqa: PLC0415  `--help` needs none of it
+    from sidecar.operations.rollout.steps.gate_simulation import answers_of_policies  # noqa: PLC0415  not for `--help`
 
     # Lifecycle policies are asynchronous plugins; the command has no other use for an event loop.
     return asyncio.run(answers_of_policies(policies, card, step.before, step.to, clock.now()))
@@ -116,18 +116,18 @@ def _answers(policies: "NamedPolicies", card: "Card", step: "Ramps", clock: "Clo
 
 def _questions(card: "Card", step: "Ramps", answers: "dict[str, PolicyAnswer]") -> "tuple[GateQuestion, ...]":
     """Return the request to each gate of the step; empty if it needs none."""
-    from sidecar.operations.rollout.steps.gate_simulation import questions_of  # noqa: PLC0415  the same holds
+    from sidecar.operations.rollout.steps.gate_simulation import questions_of  # noqa: PLC0415  not for `--help`
 
     return questions_of(card, step.before, step.to, answers)
 
 
 def _simulate(question: "GateQuestion", card: "Card", policy: "PolicyMap", clock: "Clock") -> dict[str, Any]:
     """Return the request to one gate and the effect of each possible answer, as in the JSON output."""
-    import msgspec  # noqa: PLC0415  the same holds
+    import msgspec  # noqa: PLC0415  not for `--help`
 
-    from sidecar.operations.rollout.steps.gate_checks import ECHOED  # noqa: PLC0415  the same holds
-    from sidecar.operations.rollout.steps.gate_simulation import effects_on  # noqa: PLC0415  the same holds
-    from sidecar.policy.selection import ANY_GATE  # noqa: PLC0415  the same holds
+    from sidecar.operations.rollout.steps.gate_checks import ECHOED  # noqa: PLC0415  not for `--help`
+    from sidecar.operations.rollout.steps.gate_simulation import effects_on  # noqa: PLC0415  not for `--help`
+    from sidecar.policy.selection import ANY_GATE  # noqa: PLC0415  not for `--help`
 
     gates = policy.of(question.vertical).gates
     # As the rollout chooses the client: a gate's own entry, then the entry for all others.
@@ -141,7 +141,7 @@ def _simulate(question: "GateQuestion", card: "Card", policy: "PolicyMap", clock
 
 
 def _json(answers: "dict[str, PolicyAnswer]", simulated: list[dict[str, Any]]) -> str:
-    import msgspec  # noqa: PLC0415  the same holds
+    import msgspec  # noqa: PLC0415  not for `--help`
 
     return json.dumps({"policies": msgspec.to_builtins(answers), "gates": simulated}, indent=2)
 
@@ -160,8 +160,10 @@ def _text(simulated: dict[str, Any]) -> str:
     before, to = question["from_ramp"], question["to_ramp"]
     # Only the promotion leaves the ramp as it is.
     step = "promotion" if before == to else f"ramp {percent(before)} -> {percent(to)}"
-    asked = f"gate client {client}" if client else "NO gate client, so the step is held: set `policy.default.gates`"
-    lines = [f"{question['gate']} of {question['definition_id']}, {step}, asks {asked}"]
+    client_text = (
+        f"gate client {client}" if client else "NO gate client, so the step is held: set `policy.default.gates`"
+    )
+    lines = [f"{question['gate']} of {question['definition_id']}, {step}, asks {client_text}"]
     lines += [f"  {name}: {value}" for name, value in question.items()]
     lines += [f"an answer must repeat {', '.join(simulated['answer_repeats'])}, and contain an expiry time"]
     cells = [COLUMNS, *(_cells(each) for each in simulated["answers"])]
@@ -177,38 +179,38 @@ def _cells(effect: dict[str, Any]) -> tuple[str, ...]:
 
 def _card(settings: "Settings", tools: GateTools, name: str) -> "Card":
     """Return the definition with its references resolved; end the command if there is none with this id."""
-    from sidecar.policy.problems import choices_for  # noqa: PLC0415  the same holds
+    from sidecar.policy.problems import choices_for  # noqa: PLC0415  not for `--help`
 
     loaded = tools.load(settings.definitions.path, settings.definitions.max_sub_agents)
     if loaded.catalogue is None:
-        raise _ended("\n".join(each.render() for each in loaded.errors), EX_CONFIG)
+        raise _exit_with("\n".join(each.render() for each in loaded.errors), EX_CONFIG)
     known = {card.definition.id: card for card in loaded.catalogue.cards.values()}
-    found = next((card for each, card in known.items() if each == name), None)
-    if found is None:
-        raise _ended(f"no definition is named `{name}`; {choices_for(name, known)}", EX_USAGE)
-    return found
+    named = next((card for each, card in known.items() if each == name), None)
+    if named is None:
+        raise _exit_with(f"no definition is named `{name}`; {choices_for(name, known)}", EX_USAGE)
+    return named
 
 
 def _policy(settings: "Settings", tools: GateTools) -> "PolicyMap":
-    from sidecar.policy.problems import PluginProblem  # noqa: PLC0415  the same holds
-    from sidecar.settings.problems import SettingsProblem  # noqa: PLC0415  the same holds
+    from sidecar.policy.problems import PluginProblem  # noqa: PLC0415  not for `--help`
+    from sidecar.settings.problems import SettingsProblem  # noqa: PLC0415  not for `--help`
 
     try:
         return tools.policy(settings)
     except PluginProblem as problem:
-        raise _ended(str(problem), EX_CONFIG) from None
+        raise _exit_with(str(problem), EX_CONFIG) from None
     except SettingsProblem as problem:
-        raise _ended(refusal(problem), EX_CONFIG) from None
+        raise _exit_with(refusal(problem), EX_CONFIG) from None
 
 
 def _points(text: str) -> int:
     try:
         return basis_points(text)
     except ValueError as problem:
-        raise _ended(str(problem), EX_USAGE) from None
+        raise _exit_with(str(problem), EX_USAGE) from None
 
 
-def _ended(message: str, code: int) -> typer.Exit:
+def _exit_with(message: str, code: int) -> typer.Exit:
     """Print a message, and return the exception that ends the command."""
     typer.echo(message, err=True)
     return typer.Exit(code)

@@ -132,7 +132,7 @@ def _refuse_beyond_limits(tools: TokenTools, config: Path, key_id: str, role: Ro
 
 def _length(text: str) -> timedelta:
     """Return the lifetime of a token. Raises `ValueError` for any other text."""
-    found = LENGTH.match(text)
-    if found is None:
+    match = LENGTH.match(text)
+    if match is None:
         raise ValueError(f"--for {text[:20]!r} is not a duration; write e.g. 90s, 15m or 1h")
-    return timedelta(seconds=int(found[1]) * UNITS[found[2]])
+    return timedelta(seconds=int(match[1]) * UNITS[match[2]])

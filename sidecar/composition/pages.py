@@ -30,7 +30,7 @@ class RecentMetrics:
     @cached_property
     def recent(self) -> "RecentExposition":
         """The page. Created on first use, because its library takes longer to load than the rest of the start."""
-        from sidecar.observability.exposition import RecentExposition  # noqa: PLC0415  see above
+        from sidecar.observability.exposition import RecentExposition  # noqa: PLC0415  loads slowly, see above
 
         return RecentExposition(self.metrics, self.monotonic, self.age)
 

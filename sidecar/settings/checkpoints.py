@@ -31,7 +31,7 @@ class CheckpointSettings(Section):
         timedelta(seconds=10),
         ge=timedelta(seconds=1),
         le=timedelta(hours=1),
-        description="Interval between checkpoints. None is written if no child ended since the last one.",
+        description="Interval between checkpoints. None is written if nothing was recorded since the last one.",
     )
 
 

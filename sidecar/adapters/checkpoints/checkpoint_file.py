@@ -54,17 +54,17 @@ class CheckpointFile:
         """Return the newest checkpoint of each running root that the last `LOOKS_BACK` bytes contain."""
         # In a thread, because another sidecar may have the lock, and the disk may be slow.
         standing, damaged = await asyncio.to_thread(self._standing)
-        self._tell(damaged)
+        self._report_damaged(damaged)
         return standing
 
     async def append(self, statements: Sequence[Statement]) -> None:
         """Sign the statements, link each to the line before it, and append them durably."""
         signer = copy(self._signer)  # one key for all lines, even if the key is replaced meanwhile
-        self._tell(await asyncio.to_thread(self._append, statements, signer))
+        self._report_damaged(await asyncio.to_thread(self._append, statements, signer))
 
-    def _tell(self, which: str) -> None:
-        if which:
-            self._report(LINE_DAMAGED, f"{which} of {self._path} cannot be read, passed over; see `sidecar verify-log`")
+    def _report_damaged(self, lines: str) -> None:
+        if lines:
+            self._report(LINE_DAMAGED, f"{lines} of {self._path} cannot be read, passed over; see `sidecar verify-log`")
 
     def _standing(self) -> tuple[CheckpointHead, str]:
         with self._locked() as handle:
@@ -89,14 +89,14 @@ class CheckpointFile:
             sequence, previous = (lines[-1][0].sequence, line_hash(lines[-1][1])) if lines else (0, NO_LINE)
             # If the file ends within a line, a process was killed while it wrote. The incomplete line stays, and the
             # verification reports it.
-            written = b"\n" if unfinished else b""
+            content = b"\n" if unfinished else b""
             for statement in statements:
                 sequence += 1
                 text = line_text(signed_line(statement, sequence, previous, signer))
                 # Each line contains the hash of the one before it, so a line cannot be removed unnoticed.
                 previous = line_hash(text)
-                written += text + b"\n"
-            _write_whole(handle, written)
+                content += text + b"\n"
+            _write_whole(handle, content)
             # Synced before the lock is released: another sidecar must not link to a line that a power failure removes.
             os.fsync(handle)
             return self._unreported(handle, damaged)
@@ -109,20 +109,20 @@ class CheckpointFile:
             damaged: the positions in bytes at which the lines begin.
         """
         # Lines are identified by their position, which never changes in a file that is only appended to.
-        fresh = [begin for begin in damaged if begin not in self._reported]
-        self._reported.update(fresh)
-        if not fresh:
+        unreported = [begin for begin in damaged if begin not in self._reported]
+        self._reported.update(unreported)
+        if not unreported:
             return ""
         # Counting reads the file from its beginning, which is acceptable once for each damaged line.
-        numbers = ", ".join(str(_ends_before(handle, begin) + 1) for begin in fresh[:MOST_NAMED])
-        more = f" and {len(fresh) - MOST_NAMED} more" if len(fresh) > MOST_NAMED else ""
-        return f"line{'s' if len(fresh) > 1 else ''} {numbers}{more}"
+        numbers = ", ".join(str(_ends_before(handle, begin) + 1) for begin in unreported[:MOST_NAMED])
+        more = f" and {len(unreported) - MOST_NAMED} more" if len(unreported) > MOST_NAMED else ""
+        return f"line{'s' if len(unreported) > 1 else ''} {numbers}{more}"
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
         """Open the file for appending under a lock; errors of the system become `CheckpointStoreUnavailable`."""
         try:
-            # Asked before the file is opened, which creates it. Two sidecars may both sync the folder, which is
+            # Before the file is opened, which creates it. Two sidecars may both sync the folder, which is
             # harmless.
             is_new = not self._path.exists()
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -152,11 +152,11 @@ def _end_of(handle: int) -> tuple[list[tuple[CheckpointLine, bytes]], bool, list
     content = os.pread(handle, size - start, start)
     rows = content.split(b"\n")
     # The first row is the rest of a line that begins before the bytes that were read.
-    whole = rows if start == 0 else rows[1:]
+    whole_rows = rows if start == 0 else rows[1:]
     lines: list[tuple[CheckpointLine, bytes]] = []
     damaged: list[int] = []
     begin = start if start == 0 else start + len(rows[0]) + 1
-    for row in whole:
+    for row in whole_rows:
         line = line_from(row)
         if line is not None:
             lines.append((line, row))

@@ -103,7 +103,7 @@ def read_or_make_signer(key_file: Path) -> Ed25519Signer:
     try:
         if not key_file.exists():
             fresh = Ed25519PrivateKey.generate()
-            _appear(key_file, pem_of(PRIVATE, fresh.private_bytes_raw()), 0o600)
+            _create_whole(key_file, pem_of(PRIVATE, fresh.private_bytes_raw()), 0o600)
         # Read from the file even if it was just created: another process may have created it first, with its own key.
         return read_signer(key_file)
     except OSError as error:
@@ -113,29 +113,29 @@ def read_or_make_signer(key_file: Path) -> Ed25519Signer:
 def read_signer(key_file: Path) -> Ed25519Signer:
     """Return a signer with the key in `key_file`, and add its public half to the file beside it.
 
-    That file keeps the public halves of former keys. If it cannot be written, e.g. in a mounted secret, it is omitted:
-    the operator who created the key has the public half.
+    The file beside it keeps the public halves of former keys, too. If it cannot be written, e.g. in a mounted secret,
+    the public half is not added: the operator who created the key has it.
 
     Raises:
         KeyFileProblem: the file cannot be read, other users may read it, or it contains no Ed25519 key.
     """
     try:
         signer = Ed25519Signer(_private_key(key_file))
-        _keep_public(public_key_file(key_file), signer.public_pem())
+        _add_public_half(public_key_file(key_file), signer.public_pem())
     except OSError as error:
         raise KeyFileProblem(f"{error.filename or key_file} cannot be used: {error.strerror}") from None
     return signer
 
 
-def _keep_public(file: Path, pem: bytes) -> None:
+def _add_public_half(file: Path, pem: bytes) -> None:
     try:
         content = file.read_bytes() if file.exists() else b""
         # Added and not replaced, because checkpoints that a former key signed must stay verifiable. The file itself is
         # exchanged as a whole, so that no verifier reads a part of it.
         if content and pem.strip() not in content:
-            _written(file, content.rstrip() + b"\n" + pem, 0o644).replace(file)
+            _write_beside(file, content.rstrip() + b"\n" + pem, 0o644).replace(file)
         elif not content:
-            _appear(file, pem, 0o644)
+            _create_whole(file, pem, 0o644)
     except OSError as error:
         # The public half is for verifiers; signing works without it.
         if error.errno not in READ_ONLY:
@@ -157,15 +157,15 @@ def read_public_keys_in(file: Path) -> Sequence[Ed25519PublicKey]:
         raise KeyFileProblem(f"{file} cannot be read: {error.strerror}{how}") from None
     # A file in a rarer form has no block of the usual form. It is then tried as a whole.
     keys = [_public_key(block) for block in PUBLIC_KEYS.findall(content) or [content]]
-    found = [key for key in keys if key is not None]
-    if len(found) < len(keys):
+    valid = [key for key in keys if key is not None]
+    if len(valid) < len(keys):
         raise KeyFileProblem(f"{file} holds no Ed25519 public key in PEM; {CREATE}, and name FILE.pub here")
-    return found
+    return valid
 
 
 def _public_key(content: bytes) -> Ed25519PublicKey | None:
-    usual = key_in(PUBLIC, content)
-    return _public_key_in(content) if usual is None else Ed25519PublicKey.from_public_bytes(usual)
+    raw = key_in(PUBLIC, content)
+    return _public_key_in(content) if raw is None else Ed25519PublicKey.from_public_bytes(raw)
 
 
 def _private_key(file: Path) -> Ed25519PrivateKey:
@@ -173,15 +173,15 @@ def _private_key(file: Path) -> Ed25519PrivateKey:
     handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as opened:
         # The open file is checked and not the path, which could be exchanged between the check and the read.
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             raise KeyFileProblem(f"{file} is not a regular file")
-        if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise KeyFileProblem(f"{file} may be read by others (mode {found.st_mode & 0o777:04o}): chmod 0600 it")
+        if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise KeyFileProblem(f"{file} may be read by others (mode {status.st_mode & 0o777:04o}): chmod 0600 it")
         content = opened.read(LARGEST)
     # The usual form is parsed here; the library for all other forms takes long to load.
-    usual = key_in(PRIVATE, content)
-    key = _private_key_in(content) if usual is None else Ed25519PrivateKey.from_private_bytes(usual)
+    raw = key_in(PRIVATE, content)
+    key = _private_key_in(content) if raw is None else Ed25519PrivateKey.from_private_bytes(raw)
     if key is None:
         raise KeyFileProblem(f"{file} holds no unencrypted Ed25519 private key in PEM; {CREATE}")
     return key
@@ -209,10 +209,10 @@ def _private_key_in(content: bytes) -> Ed25519PrivateKey | None:
     return key if isinstance(key, Ed25519PrivateKey) else None
 
 
-def _appear(path: Path, content: bytes, mode: int) -> None:
+def _create_whole(path: Path, content: bytes, mode: int) -> None:
     """Create a file completely or not at all. A file that another process has created stays unchanged."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = _written(path, content, mode)
+    fresh = _write_beside(path, content, mode)
     try:
         os.link(fresh, path)  # unlike a rename, never replaces a file that another process has just created
     except FileExistsError:
@@ -221,7 +221,7 @@ def _appear(path: Path, content: bytes, mode: int) -> None:
         fresh.unlink()
 
 
-def _written(path: Path, content: bytes, mode: int) -> Path:
+def _write_beside(path: Path, content: bytes, mode: int) -> Path:
     """Write a new file beside `path`, durably, and return it."""
     # A random name, so that two processes that start at the same time do not write the same file.
     fresh = path.with_name(f".{path.name}.{os.urandom(8).hex()}")

@@ -69,16 +69,16 @@ class _Named(IsolatedFlags):
         self._names = names
 
     async def fetch(self) -> FlagReport:
-        """Fetch."""
+        """Fetch the flags whose names were stored last."""
 
-        async def fetched(names: frozenset[str]) -> FlagReport:
+        async def set_and_fetch(names: frozenset[str]) -> FlagReport:
             self._made.set_names(names)
             report: FlagReport = await self._made.fetch()
             return report
 
         # Read on the event loop, because `set_names` may be called again before the thread begins this fetch.
         names = self._names
-        return await self._thread.call(lambda: fetched(names))
+        return await self._thread.call(lambda: set_and_fetch(names))
 
 
 class _Switching(IsolatedFlags):

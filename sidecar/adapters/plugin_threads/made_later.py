@@ -53,7 +53,7 @@ class _Later(Generic[Made]):
         except PluginProblem as problem:
             self._problem = problem
 
-    def _there(self) -> Made:
+    def _created(self) -> Made:
         """Return the object; only the thread may call this. Raises `PluginProblem`."""
         if self._made is None:
             raise self._problem or PluginProblem("it is not made", where=self._thread.name, remedy="look into the log")
@@ -74,7 +74,7 @@ class IsolatedConnector(_Later[Connector]):
     async def enrich(self, call: EnricherCall) -> EnricherReply:
         """Send one request."""
         try:
-            return await self._thread.call(lambda: self._there().enrich(call))
+            return await self._thread.call(lambda: self._created().enrich(call))
         except PluginProblem as problem:
             return EnricherRefused(RefusalKind.UNAVAILABLE, Fault("", remedy=problem.remedy))
 
@@ -99,18 +99,18 @@ class IsolatedRunner(_Later[Runner]):
         Raises:
             RunnerError: the runner raised it, or could not be created.
         """
-        here, events = asyncio.get_running_loop(), asyncio.Queue[RunnerEvent | None]()
+        caller_loop, events = asyncio.get_running_loop(), asyncio.Queue[RunnerEvent | None]()
         # Limits the queue, which cannot make the thread wait. Acquired and released only in the thread, because a
         # semaphore of asyncio is not safe for use in two threads.
-        room = asyncio.Semaphore(EVENTS_AHEAD)
+        free_places = asyncio.Semaphore(EVENTS_AHEAD)
 
         async def read() -> None:
-            stream = self._there().run(request)
+            stream = self._created().run(request)
             try:
                 async for event in stream:
-                    await room.acquire()
+                    await free_places.acquire()
                     # The queue belongs to the caller's event loop, so it is filled there and not in this thread.
-                    here.call_soon_threadsafe(events.put_nowait, event)
+                    caller_loop.call_soon_threadsafe(events.put_nowait, event)
             finally:
                 close = getattr(stream, "aclose", None)
                 if close is not None:
@@ -122,7 +122,7 @@ class IsolatedRunner(_Later[Runner]):
         try:
             while (event := await events.get()) is not None:
                 yield event
-                self._thread.post(room.release)
+                self._thread.post(free_places.release)
             # Raises the error of the runner, after all its events were yielded.
             await reading
         except PluginProblem as problem:

@@ -69,7 +69,7 @@ class PluginThread:
         except asyncio.CancelledError:
             # The loop runs callbacks in their order, so the task exists when the cancellation arrives.
             self.post(call.cancel)
-            timer = asyncio.get_running_loop().call_later(self._report_after, self._look_at, call)
+            timer = asyncio.get_running_loop().call_later(self._report_after, self._report_if_blocked, call)
             try:
                 await call.ending.wait()
             finally:
@@ -90,14 +90,14 @@ class PluginThread:
         ended = threading.Event()
         ends: list[_End[Answer]] = []
 
-        def there() -> None:
+        def run_and_note() -> None:
             try:
                 ends.append(_End(work()))
             except BaseException as error:  # noqa: BLE001  boundary to a plugin; it is raised in the other thread
                 ends.append(_End(None, error))
             ended.set()
 
-        self._loop.call_soon_threadsafe(there)
+        self._loop.call_soon_threadsafe(run_and_note)
         if not ended.wait(seconds):
             self._late = ended
             raise TimeoutError(f"{self.name} has not returned within {seconds:g} s")
@@ -116,7 +116,7 @@ class PluginThread:
         if self.users <= 0:
             self.post(self._loop.stop)
 
-    def _look_at(self, call: "_Call[Any]") -> None:
+    def _report_if_blocked(self, call: "_Call[Any]") -> None:
         reported = self._reported
         # Only one report until the thread reacts again, because all waiting calls have the same cause.
         if call.heard or (reported is not None and not reported.heard):
@@ -136,7 +136,7 @@ class PluginThread:
         while True:
             try:
                 self._loop.run_forever()
-            except BaseException:  # noqa: BLE001, S112  SystemExit in a plugin's task; its loop must go on
+            except BaseException:  # noqa: BLE001, S112  SystemExit in a plugin's task; its loop must continue
                 continue
             break
         # No caller could handle an error here. Python would print it as an unhandled exception of the thread.
@@ -144,12 +144,12 @@ class PluginThread:
             self._end()
 
     def _end(self) -> None:
-        left = asyncio.all_tasks(self._loop)
+        remaining = asyncio.all_tasks(self._loop)
         # The plugin may have started tasks of its own. Python prints warnings if a loop closes with running tasks.
-        for task in left:
+        for task in remaining:
             task.cancel()
-        if left:
-            self._loop.run_until_complete(asyncio.wait(left, timeout=END_SECONDS))
+        if remaining:
+            self._loop.run_until_complete(asyncio.wait(remaining, timeout=END_SECONDS))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
@@ -176,16 +176,16 @@ class _Call(Generic[Answer]):
         heard: whether the thread has processed the cancellation. If so, it is not blocked.
     """
 
-    def __init__(self, there: asyncio.AbstractEventLoop, work: Callable[[], Awaitable[Answer]]) -> None:
+    def __init__(self, plugin_loop: asyncio.AbstractEventLoop, work: Callable[[], Awaitable[Answer]]) -> None:
         self.ending: FirstResult[_End[Answer]] = FirstResult()
         self.heard = False
-        self._here = asyncio.get_running_loop()
-        self._there = there
+        self._caller_loop = asyncio.get_running_loop()
+        self._plugin_loop = plugin_loop
         self._work = work
         self._task: asyncio.Task[_End[Answer]] | None = None
 
     def begin(self) -> None:
-        self._task = self._there.create_task(self._carried_out())
+        self._task = self._plugin_loop.create_task(self._run_work())
         self._task.add_done_callback(self._report)
 
     def cancel(self) -> None:
@@ -193,7 +193,7 @@ class _Call(Generic[Answer]):
         if self._task is not None:
             self._task.cancel()
 
-    async def _carried_out(self) -> _End[Answer]:
+    async def _run_work(self) -> _End[Answer]:
         try:
             return _End(await self._work())
         except asyncio.CancelledError:
@@ -206,15 +206,18 @@ class _Call(Generic[Answer]):
         # first step.
         end: _End[Answer] = _End(None, asyncio.CancelledError()) if task.cancelled() else task.result()
         with suppress(RuntimeError):  # the loop that asked is closed
-            self._here.call_soon_threadsafe(self.ending.settle, end)
+            self._caller_loop.call_soon_threadsafe(self.ending.settle, end)
 
 
-async def closed_in(thread: PluginThread, made: Callable[[], Any]) -> None:
-    """Close an object in its thread, if it exists, and end the thread after its last object."""
+async def closed_in(thread: PluginThread, object_of: Callable[[], Any]) -> None:
+    """Close an object in its thread, and end the thread after its last object.
+
+    `object_of` returns the object; None: it was never created, so there is nothing to close.
+    """
 
     async def close() -> None:
-        if (found := made()) is not None:
-            await found.close()
+        if (closable := object_of()) is not None:
+            await closable.close()
 
     try:
         await thread.call(close)

@@ -180,22 +180,22 @@ class Connections:
         except TimeoutError:
             raise StoreUnavailable("every connection to PostgreSQL is busy", retry_after=AGAIN) from None
         try:
-            connection = self._an_idle_one() or await self._another()
+            connection = self._idle_connection() or await self._new_connection()
         except BaseException:
             self._free.release()
             raise
         self._used[id(connection)] = connection  # no await since the connection is there, so `close` misses none
         return connection
 
-    def _an_idle_one(self) -> Connection | None:
+    def _idle_connection(self) -> Connection | None:
         while self._idle:
-            # The one that was used last, because a pooler or firewall may have closed the others as idle.
+            # The connection that was used last: a pooler or firewall may have closed those that were idle for longer.
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
         return None
 
-    async def _another(self) -> Connection:
+    async def _new_connection(self) -> Connection:
         loop = asyncio.get_running_loop()
         if self.is_closed() or loop.time() < self._not_before:
             raise StoreUnavailable("PostgreSQL cannot be reached", retry_after=AGAIN)

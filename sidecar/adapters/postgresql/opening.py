@@ -54,9 +54,9 @@ async def behind_transaction_pooler(dsn: str, limits: ConnectionTimeouts) -> boo
     connection = await connected(dsn, unprepared)
     try:
         # Any pooler reports a process number of its own instead of the server process's.
-        between = await _backend(connection, limits) != connection.get_server_pid()
+        has_pooler = await _backend(connection, limits) != connection.get_server_pid()
         # A session pooler is no problem: it keeps one server connection for each client.
-        if between and await _changes_backends(connection, dsn, unprepared):
+        if has_pooler and await _changes_backends(connection, dsn, unprepared):
             return True
         return not await _hears_itself(connection, limits)
     finally:
@@ -67,20 +67,20 @@ async def _changes_backends(connection: Connection, dsn: str, limits: Connection
     """Return whether another client can get the server connection that this client had before.
 
     A pooler without other work gives a client the same connection again and again, and then even a notification to
-    itself arrives. A second client therefore holds a connection. If that is the first client's former one, or if the
-    first client now gets another or none, a pooler is in between. Other clients can hide this, so the test is
-    repeated.
+    itself arrives. A second client therefore holds a connection. If this connection is the one that the first client
+    had, or if the first client now gets another one or none, a pooler is in between. Other clients can hide this, so
+    the test is repeated.
     """
     other = await connected(dsn, limits)
     try:
         for _ in range(TRIES):
             before = await _backend(connection, limits)
             async with other.transaction():
-                held = await _backend(other, limits)
+                other_backend = await _backend(other, limits)
                 # If the pooler has only one server connection, which the other client holds, no answer comes.
                 async with asyncio.timeout(SECONDS_TO_BE_HEARD):
                     after = await connection.fetchval(BACKEND)
-            if held == before or after != before:
+            if other_backend == before or after != before:
                 return True
     except TimeoutError:
         return True
@@ -91,15 +91,15 @@ async def _changes_backends(connection: Connection, dsn: str, limits: Connection
 
 async def _backend(connection: Connection, limits: ConnectionTimeouts) -> int:
     """Return the process number of the answering server process."""
-    number: int = await _answered(connection.fetchval(BACKEND), limits.statement)
+    number: int = await _within(connection.fetchval(BACKEND), limits.statement)
     return number
 
 
 async def _hears_itself(connection: Connection, limits: ConnectionTimeouts) -> bool:
     # A random name: the notification of another sidecar that probes at the same time must not count.
     heard, channel = asyncio.Event(), f"probe_{secrets.token_hex(8)}"
-    await _answered(connection.add_listener(channel, lambda *_: heard.set()), limits.statement)
-    await _answered(connection.execute("select pg_notify($1, '')", channel), limits.statement)
+    await _within(connection.add_listener(channel, lambda *_: heard.set()), limits.statement)
+    await _within(connection.execute("select pg_notify($1, '')", channel), limits.statement)
     try:
         async with asyncio.timeout(SECONDS_TO_BE_HEARD):
             await heard.wait()
@@ -119,7 +119,7 @@ async def pending_migrations(
     """
     connection = await connected(dsn, limits)
     try:
-        return pending(migrations, await _answered(_applied(connection), limits.statement), redacted_dsn(dsn))
+        return pending(migrations, await _within(_applied(connection), limits.statement), redacted_dsn(dsn))
     finally:
         connection.terminate()
 
@@ -135,7 +135,7 @@ async def upgrade(dsn: str, migrations: Sequence[Migration], limits: ConnectionT
     try:
         if connection.get_server_version().major < LEAST_VERSION:
             raise DatabaseProblem(f"{redacted_dsn(dsn)} runs on a server older than PostgreSQL {LEAST_VERSION}")
-        return await _answered(upgrade_tables(connection, migrations, redacted_dsn(dsn)), SECONDS_TO_MIGRATE)
+        return await _within(upgrade_tables(connection, migrations, redacted_dsn(dsn)), SECONDS_TO_MIGRATE)
     finally:
         connection.terminate()
 
@@ -183,7 +183,7 @@ async def _applied(connection: Connection, table: str = TABLE) -> Mapping[int, s
     return {row["number"]: row["checksum"] for row in rows}
 
 
-async def _answered(work: Awaitable[Result], within: float) -> Result:
+async def _within(work: Awaitable[Result], within: float) -> Result:
     try:
         async with asyncio.timeout(within):
             return await work

@@ -35,7 +35,7 @@ class MemoryJournal:
     ) -> None:
         self.contents = contents or JournalContents()
         self._instance = instance
-        self._others_alive = alive
+        self._is_other_alive = alive
 
     @property
     def instance(self) -> InstanceId:
@@ -45,7 +45,7 @@ class MemoryJournal:
     @property
     def shared(self) -> bool:
         """Whether other instances may append."""
-        return self._others_alive is not None
+        return self._is_other_alive is not None
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
         """Store decided appends."""
@@ -78,30 +78,30 @@ class MemoryJournal:
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
         """Return dispatches without a living owner."""
         # Turns are in the order of their first facts, so the oldest dispatches come first.
-        found = [
+        unowned = [
             (turn_id, dispatch_id)
             for turn_id, turn in self.contents.turns.items()
             if not turn.head.ended
             for dispatch_id in turn.head.unsettled
             if not self._is_alive(turn.head.dispatches[dispatch_id].owner)
         ]
-        return found[:limit]
+        return unowned[:limit]
 
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
         """Return open turns that are past their deadline."""
-        found = [
+        overdue = [
             (turn.index.expires_at, turn_id)
             for turn_id, turn in self.contents.turns.items()
             if not turn.head.ended and turn.index.expires_at < now
         ]
-        return [turn_id for _, turn_id in sorted(found)[:limit]]
+        return [turn_id for _, turn_id in sorted(overdue)[:limit]]
 
     async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
         """Return turns that have not ended."""
-        found = [turn_id for turn_id, turn in reversed(self.contents.turns.items()) if not turn.head.ended]
-        # Like in the databases, an unknown turn begins at the newest one.
-        begin = found.index(before) + 1 if before in found else 0
-        return found[begin : begin + limit]
+        newest_first = [turn_id for turn_id, turn in reversed(self.contents.turns.items()) if not turn.head.ended]
+        # As in the databases, the list begins at the newest turn if `before` is unknown.
+        begin = newest_first.index(before) + 1 if before in newest_first else 0
+        return newest_first[begin : begin + limit]
 
     async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
         """Return the turns whose newest facts come after `after`."""
@@ -123,14 +123,14 @@ class MemoryJournal:
 
     async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
         """Iterate over all facts of the turns of a day."""
-        found = [
+        numbered = [
             (number, fact)
             for turn in self.contents.turns.values()
             if turn.day == day
             for number, fact in zip(turn.numbers, turn.facts, strict=True)
         ]
         # In the order of the journal, in which the running roots were computed.
-        for _, fact in sorted(found, key=lambda each: each[0]):
+        for _, fact in sorted(numbered, key=lambda each: each[0]):
             yield fact
 
     async def turn_ids(self) -> AsyncIterator[TurnId]:
@@ -155,18 +155,20 @@ class MemoryJournal:
     async def remove(self, markers: Sequence[FactsRemoved]) -> int:
         """Store the markers, and remove the days that they name."""
         days = {marker.partition for marker in markers}
-        given = {(each.instance, each.partition): (each.number, each.root) for each in markers}
+        signed = {(each.instance, each.partition): (each.number, each.root) for each in markers}
         # `roots` never suspends, so no append comes between this comparison and the removal.
-        there = {(each.instance, each.day): (each.number, each.root) for each in await self.roots() if each.day in days}
-        if given != there:
+        stored = {
+            (each.instance, each.day): (each.number, each.root) for each in await self.roots() if each.day in days
+        }
+        if signed != stored:
             raise RecordConflict("the markers do not fit the running roots", metadata={"days": str(len(days))})
-        gone = [turn_id for turn_id, turn in self.contents.turns.items() if turn.day in days]
-        for turn_id in gone:
+        removed = [turn_id for turn_id, turn in self.contents.turns.items() if turn.day in days]
+        for turn_id in removed:
             self.contents.forget(turn_id)
-        for key in there:
+        for key in stored:
             del self.contents.roots[key]
         self.contents.markers += markers
-        return len(gone)
+        return len(removed)
 
     async def erasures(self) -> Sequence[TextsErased]:
         """Return the marker of every erasure."""
@@ -183,9 +185,9 @@ class MemoryJournal:
         turns = self.contents.turns
         for each in erasure.facts:
             facts = turns[each.turn_id].facts if each.turn_id in turns else []
-            there = facts[each.version - 1] if each.version <= len(facts) else None
+            stored = facts[each.version - 1] if each.version <= len(facts) else None
             # All facts are checked before the first one is changed, because there is no rollback in memory.
-            if there is None or there.link != each.link or there.texts is None:
+            if stored is None or stored.link != each.link or stored.texts is None:
                 raise RecordConflict("a fact that is to be erased is not there, or has no texts")
         for each in erasure.facts:
             facts = turns[each.turn_id].facts
@@ -209,4 +211,4 @@ class MemoryJournal:
         return removed
 
     def _is_alive(self, owner: InstanceId) -> bool:
-        return owner == self._instance or (self._others_alive is not None and self._others_alive(owner))
+        return owner == self._instance or (self._is_other_alive is not None and self._is_other_alive(owner))

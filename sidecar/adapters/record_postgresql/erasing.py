@@ -46,7 +46,7 @@ class PostgresErasing(PostgresReads):
         """Store the marker, and remove the texts."""
         # As hexadecimal texts, because JSON has no bytes.
         facts = [(fact.turn_id, fact.version, fact.link.hex(), fact.texts_digest.hex()) for fact in erasure.facts]
-        await self._slowly(ERASE, msgspec.json.encode({"marker": erasure.marker, "facts": facts}).decode())
+        await self._run_long(ERASE, msgspec.json.encode({"marker": erasure.marker, "facts": facts}).decode())
 
     async def compact(self) -> None:
         """Do nothing: PostgreSQL overwrites removed rows when it vacuums, which it does automatically."""

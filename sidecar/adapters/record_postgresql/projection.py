@@ -100,7 +100,7 @@ class PostgresProjection:
         # Only leased instances are written. Watermarks of others may have moved since they were read, and an older one
         # must not replace them.
         positions = reached.reached
-        marks = [(who, mark.number, mark.link) for who, mark in positions.items() if who in self._leased]
+        marks = [(name, mark.number, mark.link) for name, mark in positions.items() if name in self._leased]
         values = (
             *(self._instance, reached.generation, reached.alterations),
             *(_columns(marks, 3)),
@@ -109,8 +109,8 @@ class PostgresProjection:
         )
 
         async def keep(connection: Connection) -> bool:
-            kept: bool = await connection.fetchval(KEEP, *values)
-            return kept
+            stored: bool = await connection.fetchval(KEEP, *values)
+            return stored
 
         # The function in the database checks lease, generation and watermarks in the transaction that writes. A check
         # before it could be outdated when the rows are written.
@@ -132,33 +132,33 @@ class PostgresProjection:
 
     async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
         """Return a list of turns."""
-        wanted, values = ["shown"], list[Any]()
+        conditions, values = ["shown"], list[Any]()
 
-        def want(condition: str, *given: Any) -> None:
+        def add(condition: str, *given: Any) -> None:
             values.extend(given)
             places = range(len(values) - len(given) + 1, len(values) + 1)
-            wanted.append(condition.format(*(f"${place}" for place in places)))
+            conditions.append(condition.format(*(f"${place}" for place in places)))
 
         if query.episode_id is not None:
-            want("episode_id = {}", query.episode_id)
+            add("episode_id = {}", query.episode_id)
         if query.state is not None:
-            want("state = {}", query.state.value)
+            add("state = {}", query.state.value)
         if query.principal is not None:
-            want("principal = {}", query.principal)
+            add("principal = {}", query.principal)
         labels = labels_asked(query)
         for label in labels[:1]:
-            want("label = {}", label)
+            add("label = {}", label)
         for label in labels[1:]:
-            want(HAS_LABEL, label)
+            add(HAS_LABEL, label)
         if query.since is not None:
-            want("began_at >= {}", query.since)
+            add("began_at >= {}", query.since)
         if query.until is not None:
-            want("began_at < {}", query.until)
+            add("began_at < {}", query.until)
         if query.before is not None:
-            want("(began_at, turn_id) < ({}, {})", *query.before)
+            add("(began_at, turn_id) < ({}, {})", *query.before)
         source = "listed_labels join listed_turns using (turn_id, began_at)" if labels else "listed_turns"
         sql = (
-            f"select {COLUMNS} from {source} where {' and '.join(wanted)}"  # noqa: S608 - names and places only
+            f"select {COLUMNS} from {source} where {' and '.join(conditions)}"  # noqa: S608 - names and places only
             # Each row of `newer` can make `listed` replace or drop one stored row, so as many more rows are read.
             f" order by began_at desc, turn_id desc limit {query.limit + len(newer)}"
         )
@@ -168,11 +168,13 @@ class PostgresProjection:
     async def episodes(self, limit: int, newer: Newer, before: EpisodeMark | None = None) -> Sequence[EpisodeRow]:
         """Return the episodes used last."""
         uses = [use_of(row) for row in newer.values() if row is not None]
-        # Also the episodes of turns that are not projected yet, even if their stored last use is old.
-        wanted = dict.fromkeys((use.episode_id, use.principal) for use in uses)
+        # First the episodes of turns that are not projected yet: the stored last use of these episodes may be old.
+        candidates = dict.fromkeys((use.episode_id, use.principal) for use in uses)
         place = before or (LATEST, "", "")
-        wanted |= dict.fromkeys(map(tuple, await self._statements.rows(NEWEST_EPISODES, limit + len(newer), *place)))
-        ids, principals = [each[0] for each in wanted], [each[1] for each in wanted]
+        candidates |= dict.fromkeys(
+            map(tuple, await self._statements.rows(NEWEST_EPISODES, limit + len(newer), *place))
+        )
+        ids, principals = [each[0] for each in candidates], [each[1] for each in candidates]
         uses += [_use(tuple(row)) for row in await self._statements.rows(USES, ids, principals, list(newer))]
         return episode_rows(uses, limit, before)
 

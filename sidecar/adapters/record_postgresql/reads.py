@@ -62,7 +62,9 @@ REMOVE: Final = "select journal_remove($1::text::json)"
 REMOVE_FRAMES: Final = "select journal_remove_frames($1)"
 NO_LIMIT: Final = "select set_config('statement_timeout', $1, true)"
 MISFIT: Final = "SR409"
+"""SQLSTATE of the functions of this database: markers, or facts to erase, do not fit what is stored."""
 LOCKED: Final = "55P03"
+"""SQLSTATE: another transaction holds a lock (`lock_not_available`)."""
 PAGE: Final = 500
 """Rows in one read of a possibly long result."""
 SECONDS_TO_REMOVE: Final = 60.0
@@ -157,18 +159,18 @@ class PostgresReads:
 
     async def remove(self, markers: Sequence[FactsRemoved]) -> int:
         """Store the markers, and drop the partitions of the days that they name."""
-        return await self._slowly(REMOVE, msgspec.json.encode(markers).decode())
+        return await self._run_long(REMOVE, msgspec.json.encode(markers).decode())
 
     async def remove_frames(self, ended_before: datetime) -> int:
         """Remove the runners' messages."""
-        return await self._slowly(REMOVE_FRAMES, ended_before)
+        return await self._run_long(REMOVE_FRAMES, ended_before)
 
     async def _of_day(self, sql: str, turn_id: TurnId, value: Any) -> list[Any]:
         """Return the rows of a statement about a turn, which takes the day of the turn and `value`."""
         day = await self._asking.value(DAY, turn_id)
         return [] if day is None else await self._asking.rows(sql, day, value)
 
-    async def _slowly(self, sql: str, value: Any) -> int:
+    async def _run_long(self, sql: str, value: Any) -> int:
         """Run one statement that may take long; return the number of removed rows."""
 
         async def run(connection: Connection) -> int:
@@ -176,10 +178,10 @@ class PostgresReads:
                 # Transaction-local (`true`): behind a pooler, the next transaction on this connection belongs to
                 # another client.
                 await connection.execute(NO_LIMIT, str(round(SECONDS_TO_REMOVE * 1000)))
-                gone: int = await connection.fetchval(sql, value)
-                return gone
+                removed: int = await connection.fetchval(sql, value)
+                return removed
 
-        for tries in range(1, TRIES + 1):
+        for attempt in range(1, TRIES + 1):
             try:
                 return await self._readers.run(run, SECONDS_TO_REMOVE)
             # The removal may have happened. Not repeated here: the caller reads again what is left to remove.
@@ -190,7 +192,7 @@ class PostgresReads:
                     raise RecordConflict(f"PostgreSQL refuses: {error.args[0]}") from None
                 # The function gives up after 200 ms instead of waiting for its locks: appends that queue behind a
                 # waiting exclusive lock would wait as well.
-                if error.sqlstate != LOCKED or tries == TRIES:
+                if error.sqlstate != LOCKED or attempt == TRIES:
                     raise unavailable(error, "remove what is old") from None
         raise StoreUnavailable("PostgreSQL does not answer", retry_after=AGAIN)
 

@@ -75,9 +75,9 @@ class RolloutsInMemory(msgspec.Struct):
         # Nothing can fail from here on, and there is no await: the change is stored whole, as in a transaction.
         for event in change.transitions:
             if event.event_id not in self.numbers:
-                self.numbers[event.event_id] = self._audited(change.slot, event)
-        for happening in change.events:
-            self._audited(change.slot, happening)
+                self.numbers[event.event_id] = self._append_audit(change.slot, event)
+        for rollout_event in change.events:
+            self._append_audit(change.slot, rollout_event)
         if answer is not None:
             self.answers[answer.request_id] = answer
         self.tell()
@@ -132,7 +132,7 @@ class RolloutsInMemory(msgspec.Struct):
         for listener in list(self.listeners):
             listener()
 
-    def _audited(self, slot: Slot, body: TransitionEvent | RolloutEvent) -> int:
+    def _append_audit(self, slot: Slot, body: TransitionEvent | RolloutEvent) -> int:
         self.last_number += 1
         self.audit[self.last_number] = AuditRow(self.last_number, slot, body, None, exported=False)
         row = self.last_number, slot, kind_of(body), text_of(body)

@@ -44,7 +44,7 @@ class MemoryRollouts:
     def __init__(self, clock: Clock, contents: RolloutsInMemory | None = None, instance: InstanceId = ALONE) -> None:
         self.away = False
         self._clock = clock
-        self._kept = contents if contents is not None else RolloutsInMemory()
+        self._shared_contents = contents if contents is not None else RolloutsInMemory()
         self._instance = instance
 
     async def version(self) -> int:
@@ -54,12 +54,12 @@ class MemoryRollouts:
     def on_change(self, tell: Callable[[], None]) -> None:
         """Call `tell` after every change, whichever replica made it."""
         # Not through `_contents`: a listener can also be registered while the store is set to be unavailable.
-        self._kept.listeners.append(tell)
+        self._shared_contents.listeners.append(tell)
 
     async def rollouts(self) -> Sequence[SlotRollout]:
         """Return all rollouts, by slot."""
-        kept = self._contents().rollouts  # in the order of writes; databases sort by name
-        return [kept[slot] for slot in sorted(kept)]
+        by_slot = self._contents().rollouts  # in the order of writes; databases sort by name
+        return [by_slot[slot] for slot in sorted(by_slot)]
 
     async def rollout(self, slot: Slot) -> SlotRollout | None:
         """Return one rollout."""
@@ -75,8 +75,8 @@ class MemoryRollouts:
 
     async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
         """Return audit rows, oldest first."""
-        fitting = (row for row in self._contents().audit.values() if _fits(row, query))
-        return list(islice(fitting, query.limit))
+        matching = (row for row in self._contents().audit.values() if _matches(row, query))
+        return list(islice(matching, query.limit))
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
         """Record that transitions took effect; leave out those that another replica recorded first."""
@@ -107,8 +107,8 @@ class MemoryRollouts:
 
     async def flags(self) -> Sequence[StoredFlag]:
         """Return the embedded flags, by name."""
-        kept = self._contents().flags
-        return [kept[name] for name in sorted(kept)]
+        by_name = self._contents().flags
+        return [by_name[name] for name in sorted(by_name)]
 
     async def set_flag(self, name: str, on: bool, expected_revision: int, by: str, at: datetime) -> StoredFlag:
         """Set or create a flag. Raises `RevisionConflict`."""
@@ -159,10 +159,10 @@ class MemoryRollouts:
     def _contents(self) -> RolloutsInMemory:
         if self.away:
             raise StoreUnavailable("the rollouts in memory are set to be unavailable")
-        return self._kept
+        return self._shared_contents
 
 
-def _fits(row: AuditRow, query: AuditQuery) -> bool:
+def _matches(row: AuditRow, query: AuditQuery) -> bool:
     return (
         row.number > query.after
         and query.slot in {None, row.slot}

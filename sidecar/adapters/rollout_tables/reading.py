@@ -78,16 +78,18 @@ def audit(query: AuditQuery, time: Callable[[Any], datetime]) -> Steps[Sequence[
         query: selects the rows; None in a field means any value.
         time: converts a time as the database returns it.
     """
-    asked = (
+    filters = (
         ("a.number >", query.after),
         ("a.slot =", query.slot),
         ("a.definition_id =", query.definition_id),
         ("a.at >=", query.since),
     )
-    given = [(condition, wanted) for condition, wanted in asked if wanted is not None]  # never empty: `after` is set
-    conditions = " and ".join(f"{condition} ${place}" for place, (condition, _) in enumerate(given, 1))
-    statement = f"{AUDIT} where {conditions} order by a.number limit ${len(given) + 1}"
-    rows = yield (statement, *(wanted for _, wanted in given), query.limit)
+    applied = [
+        (condition, operand) for condition, operand in filters if operand is not None
+    ]  # never empty: `after` is set
+    conditions = " and ".join(f"{condition} ${place}" for place, (condition, _) in enumerate(applied, 1))
+    statement = f"{AUDIT} where {conditions} order by a.number limit ${len(applied) + 1}"
+    rows = yield (statement, *(operand for _, operand in applied), query.limit)
     return [_audit_row(row, time) for row in rows]
 
 

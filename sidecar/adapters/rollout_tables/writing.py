@@ -72,7 +72,7 @@ def write(change: RolloutWrite, write_id: str) -> Steps[None]:
         yield from _put_flag(change.flag)
     if change.rollout is not None:
         yield (PUT, change.slot, change.rollout.revision, text_of(change.rollout))
-    head = yield from _audited(change, [*change.transitions, *change.events], AuditHead(number, link), write_id)
+    head = yield from _append_audit(change, [*change.transitions, *change.events], AuditHead(number, link), write_id)
     # In the same transaction as the rows, so that the stored head always belongs to the newest row.
     yield (ADVANCE, int(change.rollout is not None), head.number, head.link)
     if answer is not None:
@@ -145,7 +145,7 @@ def _put_flag(flag: StoredFlag) -> Steps[None]:
     yield (RAISE_VERSION,)
 
 
-def _audited(
+def _append_audit(
     change: RolloutWrite, bodies: Iterable[TransitionEvent | RolloutEvent], head: AuditHead, write_id: str
 ) -> Steps[AuditHead]:
     """Write an audit row for each event after the row `head`. Return the head that is then the newest.

@@ -96,19 +96,19 @@ def event_of(raw: bytes) -> RunnerEvent | None:
         case "status":
             return StatusReported(message.status.type, dict(message.status.attributes))
         case "component":
-            made = message.component
-            return ComponentMade(made.name, made.tool_input_json, made.component_data_json)
+            component = message.component
+            return ComponentMade(component.name, component.tool_input_json, component.component_data_json)
         case "narration":
             return NarrationPart(message.narration)
         case "usage":
-            used = message.usage
+            usage = message.usage
             # An absent number is unknown, which is not the same as 0.
-            cached = used.cached_input_tokens if used.HasField("cached_input_tokens") else None
-            return UsageReported(used.input_tokens, used.output_tokens, cached)
+            cached = usage.cached_input_tokens if usage.HasField("cached_input_tokens") else None
+            return UsageReported(usage.input_tokens, usage.output_tokens, cached)
         case "finished":
             finished = message.finished
-            asked = asked_of(finished.question) if finished.HasField("question") else None
-            return RunFinished(finished.data_unavailable, asked)
+            question = asked_of(finished.question) if finished.HasField("question") else None
+            return RunFinished(finished.data_unavailable, question)
         case _:
             return None
 
@@ -148,8 +148,8 @@ def asked_of(message: runner_pb2.QuestionAsked) -> Asked:
     Raises:
         RunnerError: this version does not know the kind or the answerer.
     """
-    known = message.answerer == question_pb2.ANSWERER_UNSPECIFIED or message.answerer in ANSWERERS
-    if message.kind not in KINDS or not known:
+    is_known_answerer = message.answerer == question_pb2.ANSWERER_UNSPECIFIED or message.answerer in ANSWERERS
+    if message.kind not in KINDS or not is_known_answerer:
         raise RunnerError("the host asks back with an unknown kind of question, or with an unknown addressee")
     # A `Duration` may have more seconds than a `timedelta` can, so the value is limited before the conversion.
     seconds = message.expires_in.seconds + message.expires_in.nanos / 1e9

@@ -130,19 +130,19 @@ class GrpcRunner:
                 raise RunnerError("the connection to the host was closed", transient=True) from None
             raise
         finally:
-            # In every case: otherwise a reader that stops early would leave the stream open, and the host would work
-            # on.
+            # In every case: otherwise a reader that stops early would leave the stream open, and the host would
+            # continue to work.
             call.cancel()
 
     def _call(self, message: runner_pb2.RunRequest, seconds: float, metadata: Metadata) -> Any:
         if self._closed:
             raise RunnerError("the runner is closed", transient=True, unreachable=True)
         if self._channel is None:  # created lazily, because a gRPC channel belongs to the running event loop
-            self._channel = self._opened()
+            self._channel = self._open_channel()
         start: Any = self._channel.unary_stream(RUN, request_serializer=runner_pb2.RunRequest.SerializeToString)
         return start(message, timeout=max(0.0, seconds), metadata=metadata or None)
 
-    def _opened(self) -> grpc.aio.Channel:
+    def _open_channel(self) -> grpc.aio.Channel:
         options = _options(self._settings)
         if self._tls is None:
             return grpc.aio.insecure_channel(self._target, options=options)

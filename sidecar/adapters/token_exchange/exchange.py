@@ -110,7 +110,7 @@ class TokenExchange:
             # No await since the look-up: two calls for one user cannot both start an exchange.
             running = self._running[key] = asyncio.create_task(self._exchanged(key, self._ask(user)))
         try:
-            # The exchange is for others, too: a call that is given up must not end theirs.
+            # The exchange is for others, too: an abandoned call must not end the exchange of the others.
             return (await asyncio.shield(running)).token
         except asyncio.CancelledError:
             # Only `close` cancels the exchange. A cancelled caller must see its own cancellation, not a failure.
@@ -143,10 +143,10 @@ class TokenExchange:
         finally:
             # Also after a failure, so that the next call tries again. Callers that wait already get this failure.
             del self._running[key]
-        lives = answer.expires_in
-        kept = _Exchanged(answer.access_token, self._now() + lives - min(MARGIN, lives / 10))
+        lifetime = answer.expires_in
+        kept = _Exchanged(answer.access_token, self._now() + lifetime - min(MARGIN, lifetime / 10))
         # An answer without a lifetime may expire at once, so it is used for the waiting calls only.
-        if lives > 0:
+        if lifetime > 0:
             self._kept[key] = kept
             self._kept.move_to_end(key)
             if len(self._kept) > self._most:
@@ -180,10 +180,10 @@ class TokenExchange:
             if response.status != OK:
                 raise ExchangeFailed(f"the token endpoint answers HTTP {response.status}")
             body = await body_of_response(response, LARGEST_ANSWER)
-        return _checked(body if isinstance(body, bytes) else b"")
+        return _parse_answer(body if isinstance(body, bytes) else b"")
 
 
-def _checked(body: bytes) -> _Answer:
+def _parse_answer(body: bytes) -> _Answer:
     try:
         answer = from_json(body, _Answer)
     except DecodeError:

@@ -42,17 +42,17 @@ class TombstonesInFile:
     Args:
         path: the path of the file.
         handle: the open file, locked for this process.
-        read: the contents of the file.
+        contents: what was read from the file.
     """
 
-    def __init__(self, path: Path, handle: int, read: TombstoneFileContents) -> None:
+    def __init__(self, path: Path, handle: int, contents: TombstoneFileContents) -> None:
         self._path = path
         self._handle = handle
         self._rewritten_from = REWRITTEN_FROM  # size in bytes from which the next write compacts the file
-        self._memory = TombstonesInMemory(read.stops, read.recorded, read.held)
-        self._damaged = b"".join(raw + b"\n" for raw in read.damaged.values())
+        self._memory = TombstonesInMemory(contents.stops, contents.recorded, contents.held)
+        self._damaged = b"".join(raw + b"\n" for raw in contents.damaged.values())
         self._unwritten = b""  # lines that are in effect, but not in the file yet
-        self._length = read.length  # size of the complete lines; the next write begins there
+        self._length = contents.length  # size of the complete lines; the next write begins there
         self._writing: asyncio.Future[None] | None = None
 
     async def add(self, stop: LocalStop) -> None:
@@ -106,13 +106,13 @@ class TombstonesInFile:
 
     async def _write(self) -> None:
         while content := self._unwritten:
-            if self._length + len(content) <= self._rewritten_from or not await self._compacted():
+            if self._length + len(content) <= self._rewritten_from or not await self._compact():
                 await asyncio.to_thread(self._append, content)
             # Only after the write: a failed one leaves its lines for the next. Lines that were added meanwhile stay.
             self._unwritten = self._unwritten[len(content) :]
 
-    async def _compacted(self) -> bool:
-        """Replace the file by a compacted one. Return false if this is not possible now; the file then grows on.
+    async def _compact(self) -> bool:
+        """Replace the file by a compacted one. Return False if this fails; the file then continues to grow.
 
         The next attempt follows when the file has doubled.
         """
@@ -144,8 +144,8 @@ class TombstonesInFile:
         except OSError:
             os.close(handle)
             raise
-        before, self._handle, self._length = self._handle, handle, len(whole)
-        os.close(before)
+        old_handle, self._handle, self._length = self._handle, handle, len(whole)
+        os.close(old_handle)
         # If this fails, the caller appends its lines to the new file, where they are already. Lines that occur twice
         # have the effect of one.
         _sync_folder(self._path.parent)
@@ -176,22 +176,22 @@ async def opened_tombstones(path: Path, report: Callable[[str, str], None]) -> A
     try:
         # In a thread, because it reads and syncs the file. Binds begin only afterwards: without the kills of the last
         # process, they could serve killed definitions.
-        handle, read = await asyncio.to_thread(_open, path)
+        handle, contents = await asyncio.to_thread(_open, path)
     except OSError as error:
         raise TombstonesUnusable(f"{path} cannot be used: {error.strerror}") from None
-    if read.damaged:
-        report("tombstones_damaged", _damage(path, read))
-    tombstones = TombstonesInFile(path, handle, read)
+    if contents.damaged:
+        report("tombstones_damaged", _damage(path, contents))
+    tombstones = TombstonesInFile(path, handle, contents)
     try:
         yield tombstones
     finally:
         await tombstones.close()
 
 
-def _damage(path: Path, read: TombstoneFileContents) -> str:
+def _damage(path: Path, contents: TombstoneFileContents) -> str:
     """Return a text about the unreadable lines, their effect, and the remedy."""
-    lines = ", ".join(str(number) for number, _ in zip(read.damaged, range(MOST_NAMED), strict=False))
-    held = ", ".join(sorted(read.held)[:MOST_NAMED]) or "none can be told from them"
+    lines = ", ".join(str(number) for number, _ in zip(contents.damaged, range(MOST_NAMED), strict=False))
+    held = ", ".join(sorted(contents.held)[:MOST_NAMED]) or "none can be told from them"
     return (
         f"line {lines} of {path} cannot be read and may have been a kill. Not served here because of that: {held}. "
         "Compare the file with the record, repeat the kills that the record lacks, then remove the line while the "
@@ -211,36 +211,40 @@ def _open(path: Path) -> tuple[int, TombstoneFileContents]:
     # must not block the start.
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     try:
-        read = _checked(path, handle)
+        contents = _check_and_read(path, handle)
         _sync_folder(path.parent)
     except BaseException:
         os.close(handle)
         raise
-    return handle, read
+    return handle, contents
 
 
-def _checked(path: Path, handle: int) -> TombstoneFileContents:
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+def _check_and_read(path: Path, handle: int) -> TombstoneFileContents:
+    """Lock the file, refuse one that cannot be used (`TombstonesUnusable`), and return its contents.
+
+    Completes or removes the end of the last line, so that the next write begins on a new line.
+    """
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
         raise TombstonesUnusable(f"{path} is no file of tombstones; move it away")
-    if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        mode = found.st_mode & 0o777
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        mode = status.st_mode & 0o777
         raise TombstonesUnusable(f"{path} may be read or written by others (mode {mode:04o}): chmod 0600 it")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise TombstonesUnusable(f"{path} is used by another sidecar; give each a file of its own") from None
     # Another process may have replaced the file by a compacted one between the opening and the lock.
-    if os.stat(path).st_ino != found.st_ino:
+    if os.stat(path).st_ino != status.st_ino:
         raise TombstonesUnusable(f"{path} was replaced just now: another sidecar uses it; give each a file of its own")
-    content = os.pread(handle, found.st_size, 0)
-    read = read_lines(content)
+    content = os.pread(handle, status.st_size, 0)
+    contents = read_lines(content)
     # The last line is complete except for its end. Without the line end, the next line would be appended to it.
-    if read.length > len(content):
+    if contents.length > len(content):
         _write_at(handle, b"\n", len(content))
     # Removes an incomplete last line, whose stop was never acknowledged. The next write would begin in it.
-    os.ftruncate(handle, read.length)
-    return read
+    os.ftruncate(handle, contents.length)
+    return contents
 
 
 def _write_at(handle: int, content: bytes, begin: int) -> None:

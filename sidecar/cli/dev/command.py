@@ -53,8 +53,8 @@ def add_dev(
         # All paths of the settings and of the scripts are relative to this folder.
         os.chdir(folder)
         from sidecar.cli.dev.running import DevSession  # noqa: PLC0415  not for `--help`
-        from sidecar.cli.output.drawing import Screen  # noqa: PLC0415  the same holds
-        from sidecar.cli.record.client import SidecarAddress  # noqa: PLC0415  the same holds
+        from sidecar.cli.output.drawing import Screen  # noqa: PLC0415  not for `--help`
+        from sidecar.cli.record.client import SidecarAddress  # noqa: PLC0415  not for `--help`
 
         Path(".run").mkdir(exist_ok=True)
         make_key(Path(".run/operator"))

@@ -62,9 +62,9 @@ class DevSession:
         LOGS.mkdir(parents=True, exist_ok=True)
         # Before the first process starts, so that every signal stops all processes in order.
         self._listen_to_signals()
-        with self._guarded(), TurnWatch(where, self._screen, self._events):
+        with self._with_guardian(), TurnWatch(where, self._screen, self._events):
             seen = self._files()
-            for name, command in self._wanted(seen).items():
+            for name, command in self._commands(seen).items():
                 self._start(name, command)
             while True:
                 try:
@@ -79,7 +79,7 @@ class DevSession:
                 self._handle(event)
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _with_guardian(self) -> Iterator[None]:
         """Start the guardian, which ends every child at the end, and also if this process is killed."""
         # `-I`: neither its folder nor `PYTHONPATH` can replace modules of the standard library.
         command = [sys.executable, "-I", guardian.__file__]
@@ -120,9 +120,9 @@ class DevSession:
 
     def _files(self) -> dict[Path, tuple[int, int]]:
         """Return the files whose change matters, each with a mark that changes with its content."""
-        found = [*Path().glob("*.py"), Path(SETTINGS), *self._config.rglob("*")]
+        paths = [*Path().glob("*.py"), Path(SETTINGS), *self._config.rglob("*")]
         marks: dict[Path, tuple[int, int]] = {}
-        for path in found:
+        for path in paths:
             try:
                 status = path.stat()
             except OSError:  # removed meanwhile
@@ -131,11 +131,11 @@ class DevSession:
             marks[path] = (status.st_mtime_ns, status.st_size)
         return marks
 
-    def _wanted(self, files: Mapping[Path, object]) -> dict[str, list[str]]:
+    def _commands(self, files: Mapping[Path, object]) -> dict[str, list[str]]:
         """Return the command of each process by its name: the data service, the runner hosts, and last the sidecar."""
         scripts = [path for path in sorted(files) if path.name == "data_service.py" or path.name.endswith("_agent.py")]
-        own = {path.stem: [*PYTHON, str(path)] for path in scripts if path.parent == Path()}
-        return {**own, SIDECAR: [*PYTHON, "-m", "sidecar", "serve", "--config", SETTINGS]}
+        script_commands = {path.stem: [*PYTHON, str(path)] for path in scripts if path.parent == Path()}
+        return {**script_commands, SIDECAR: [*PYTHON, "-m", "sidecar", "serve", "--config", SETTINGS]}
 
     def _restart_changed(self, seen: dict[Path, tuple[int, int]]) -> dict[Path, tuple[int, int]]:
         """Restart the processes that use changed files; return the files."""
@@ -143,13 +143,13 @@ class DevSession:
         changed = {path for path in {*seen, *now} if seen.get(path) != now.get(path)}
         if not changed:
             return now
-        wanted = self._wanted(now)
+        commands = self._commands(now)
         scripts = {path for path in changed if path.parent == Path() and path.suffix == ".py"}
         names = {path.stem for path in scripts}
         consumer_changed = self._consumer is not None and self._consumer in scripts
-        # A changed script that is no process is a module of others. Which of them import it is unknown, so all restart.
-        library = names - set(wanted) - set(self._children) - {self._consumer.stem if self._consumer else "", "ask"}
-        concerned = (set(wanted) - {SIDECAR}) if library else names & {*wanted, *self._children}
+        # A changed script that is no process is a module that processes import. It is unknown which, so all restart.
+        library = names - set(commands) - set(self._children) - {self._consumer.stem if self._consumer else "", "ask"}
+        concerned = (set(commands) - {SIDECAR}) if library else names & {*commands, *self._children}
         # A sidecar that ended because of a wrong definition starts again once a definition changes.
         if Path(SETTINGS) in changed or (self._ended(SIDECAR) and changed - scripts):
             concerned.add(SIDECAR)
@@ -160,8 +160,8 @@ class DevSession:
         for name in sorted(concerned):
             if name in self._children:
                 self._children.pop(name).stop()
-            if name in wanted:
-                self._start(name, wanted[name])
+            if name in commands:
+                self._start(name, commands[name])
         if consumer_changed:
             self._run_consumer()
         return now
@@ -191,7 +191,7 @@ class DevSession:
             case TurnEnded(lines):
                 self._screen.show([[], *lines, []])
             case ChildOutput(child, None, code):
-                self._ending(child, code)
+                self._report_end(child, code)
             case ChildOutput(child, str(line)):
                 shown = self._folded[child.name].shown(line)
                 shown = news(shown) if child.name == SIDECAR else shown
@@ -200,7 +200,7 @@ class DevSession:
             case _:
                 raise AssertionError(event)
 
-    def _ending(self, child: Child, code: int) -> None:
+    def _report_end(self, child: Child, code: int) -> None:
         """Report the end of a child, unless this session ended it."""
         # A restarted process has another child under the same name.
         if self._children.get(child.name) is child:

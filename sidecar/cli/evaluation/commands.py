@@ -115,7 +115,7 @@ def _ramp_watchdog(
     It never raises a ramp. Uses the operator listener; its token needs a role that may ramp down, e.g. breaker.
     """
     from sidecar.cli.evaluation import ramp_watchdog  # noqa: PLC0415  only this command needs gRPC
-    from sidecar.core.evaluation.ramp_verdict import Rules  # noqa: PLC0415  the same holds
+    from sidecar.core.evaluation.ramp_verdict import Rules  # noqa: PLC0415  only this command needs it
 
     # `int`, because the options come as a dictionary of floats.
     judged_by = Rules(rules["alpha"], int(rules["users"]), rules["tell"])

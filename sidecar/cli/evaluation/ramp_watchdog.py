@@ -80,7 +80,8 @@ def _watch(opened: Callable[[], OperatorCommands], options: WatchOptions, metric
     while True:
         commands = opened()
         code = look(commands, options, metrics)
-        # One round, e.g. for cron, which reads the exit code. Otherwise, a failed round is repeated like any other.
+        # 0: one round, e.g. for cron, which reads the exit code. With an interval, a failed round is repeated like any
+        # other.
         if not options.every:
             return code
         # A log collector must see each round at once, not when the buffer is full after many of them.
@@ -90,43 +91,43 @@ def _watch(opened: Callable[[], OperatorCommands], options: WatchOptions, metric
 
 def look(commands: OperatorCommands, options: WatchOptions, metrics: WatchdogMetrics | None = None) -> int:
     """Judge every ramp once, and count the round. Returns the exit code."""
-    counted = metrics or WatchdogMetrics()
+    round_metrics = metrics or WatchdogMetrics()
 
     def work() -> OperatorExit:
         try:
-            judged = _all_judged(commands, options)
+            reports = _judge_all(commands, options)
         except CannotOperate:
             # Counted before the error ends the round: an alert must notice a watchdog that judges nothing.
-            counted.failed()
+            round_metrics.failed()
             raise
-        verdicts = {each.ramp.slot: each.verdict.verdict for each in judged}
-        counted.judged(verdicts, [each.done for each in judged if each.done])
-        return _print(commands, judged)
+        verdicts = {each.ramp.slot: each.verdict.verdict for each in reports}
+        round_metrics.judged(verdicts, [each.done for each in reports if each.done])
+        return _print(commands, reports)
 
     return with_errors(commands, work)
 
 
-def _all_judged(commands: OperatorCommands, options: WatchOptions) -> Sequence[RampReport]:
+def _judge_all(commands: OperatorCommands, options: WatchOptions) -> Sequence[RampReport]:
     # A new connection in each round: the rounds are a minute apart, and a sidecar may have been restarted.
     with OperatorClient(commands.where, commands.where.targets[0]) as client:
         request = evidence_pb2.GetRampEvidenceRequest(slot=options.slot)
         answer = client.ask("GetRampEvidence", request, options.slot, SECONDS)
         _check_bounds(answer)
-        return [_judged(client, ramp, options) for ramp in answer.ramps]
+        return [_judge_ramp(client, ramp, options) for ramp in answer.ramps]
 
 
-def _print(commands: OperatorCommands, judged: Sequence[RampReport]) -> OperatorExit:
+def _print(commands: OperatorCommands, reports: Sequence[RampReport]) -> OperatorExit:
     """Print the verdicts; return the exit code that they mean."""
     if commands.as_json:
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        commands.write_json({"at": now, "ramps": [as_object(each) for each in judged]})
+        commands.write_json({"at": now, "ramps": [as_object(each) for each in reports]})
     else:
-        shown = [line for each in judged for line in lines_of(each)]
+        shown = [line for each in reports for line in lines_of(each)]
         commands.screen.show(shown or [[Part("no ramp between 0 % and 100 %", "dim")]])
-    for each in judged:
+    for each in reports:
         if each.problem is not None:
             commands.errors.write(f"{clean(each.ramp.slot)} is NOT ramped down: {each.problem}\n")
-    verdicts = {each.verdict.verdict for each in judged}
+    verdicts = {each.verdict.verdict for each in reports}
     # A breach takes precedence: it is more urgent than missing evidence for a job that reads the exit code.
     if Verdict.BREACH in verdicts:
         return OperatorExit.REFUSED
@@ -140,7 +141,7 @@ def _check_bounds(answer: evidence_pb2.GetRampEvidenceResponse) -> None:
         raise CannotOperate(why, OperatorExit.NOT_ASKED, advice="run both in one version")
 
 
-def _judged(client: OperatorClient, ramp: evidence_pb2.RampEvidence, options: WatchOptions) -> RampReport:
+def _judge_ramp(client: OperatorClient, ramp: evidence_pb2.RampEvidence, options: WatchOptions) -> RampReport:
     verdict = verdict_on(ramp, options.rules)
     if verdict.verdict is not Verdict.BREACH:
         return RampReport(ramp, verdict)
@@ -213,8 +214,8 @@ def lines_of(judged: RampReport) -> Iterator[TextLine]:
         what = f"an operator may raise it to {percent(verdict.next_ramp)}: {command}"
     yield [Part(f"  {what}", STYLES[verdict.verdict])]
     yield from ([Part(f"    {clean(each)}")] for each in verdict.why)
-    tell = "no increase" if isinf(verdict.detectable) else f"an increase by {verdict.detectable:.1%}"
-    yield [Part(f"    at this traffic {tell} of failures would have been noticed by now", "dim")]
+    noticeable = "no increase" if isinf(verdict.detectable) else f"an increase by {verdict.detectable:.1%}"
+    yield [Part(f"    at this traffic {noticeable} of failures would have been noticed by now", "dim")]
 
 
 def as_object(judged: RampReport) -> Mapping[str, Any]:

@@ -67,9 +67,9 @@ def add_sub_agent(name: str, folder: Path, orchestrator: str, load: Load) -> Add
     }
     # Before anything is written, so that the usual refusal needs no undo.
     # `is_symlink` also finds a link whose target does not exist.
-    taken = [path for path in new if (folder / path).exists() or (folder / path).is_symlink()]
-    if taken:
-        raise ScaffoldError(f"{folder / taken[0]} exists already; choose another name, or move it away")
+    existing = [path for path in new if (folder / path).exists() or (folder / path).is_symlink()]
+    if existing:
+        raise ScaffoldError(f"{folder / existing[0]} exists already; choose another name, or move it away")
     _write(folder, new, changed, lambda: load(folder / config))
     return Added(tuple(new), tuple(changed))
 
@@ -101,16 +101,16 @@ def _with_slot(text: str, name: str) -> str:
 
     The entry is inserted as text, because writing parsed TOML would lose the comments.
     """
-    wanted = f"unix:.run/{name}.sock"
+    address = f"unix:.run/{name}.sock"
     if name in from_toml(text).get("targets", {}).get("slots", {}):
         raise ScaffoldError(f"{SETTINGS} has a target for {name!r} already; choose another name, or remove that line")
     # A function as replacement, because a backslash in a text would be an escape.
-    changed, found = SLOTS.subn(lambda header: f'{header.group()}\n{name} = "{wanted}"', text, count=1)
-    if not found:
-        changed = f'{text.rstrip()}\n\n[targets.slots]\n{name} = "{wanted}"\n'
+    changed, headers = SLOTS.subn(lambda header: f'{header.group()}\n{name} = "{address}"', text, count=1)
+    if not headers:
+        changed = f'{text.rstrip()}\n\n[targets.slots]\n{name} = "{address}"\n'
     try:
         # The text was changed by a pattern; parsing it shows whether the change has the intended effect.
-        inserted = from_toml(changed)["targets"]["slots"].get(name) == wanted
+        inserted = from_toml(changed)["targets"]["slots"].get(name) == address
     except (DecodeError, KeyError, AttributeError):
         inserted = False
     if not inserted:
@@ -129,7 +129,7 @@ def _with_agent(text: str, words: dict[str, str], orchestrator: str) -> tuple[st
     # The orchestrator's model: the configuration surely knows it.
     model = text_of(_caller(agents, orchestrator), "model")
     file.append_item("agents", filled("init_templates/new/agent_entry.yaml.txt", {**words, "model": model}))
-    # Once more: the insertion has moved the positions of all nodes behind it.
+    # Looked up again: the insertion has moved the positions of all nodes behind it.
     caller = _caller(file.items("agents"), orchestrator)
     # Before the new name is appended to the same list.
     others = [str(each.value) for each in getattr(value_of(caller, "sub_agents"), "value", ())]
@@ -145,8 +145,8 @@ def _caller(agents: list[Any], orchestrator: str) -> Any:
             raise ScaffoldError(f"agent_config.yaml has no orchestrator {orchestrator!r}; it has: {', '.join(callers)}")
         return callers[orchestrator]
     if len(callers) != 1:
-        there = f"several orchestrators ({', '.join(callers)})" if callers else "no orchestrator"
-        raise ScaffoldError(f"agent_config.yaml has {there}; name the one that may call it with --orchestrator")
+        what = f"several orchestrators ({', '.join(callers)})" if callers else "no orchestrator"
+        raise ScaffoldError(f"agent_config.yaml has {what}; name the one that may call it with --orchestrator")
     return next(iter(callers.values()))
 
 
@@ -164,7 +164,7 @@ def _write(
 ) -> None:
     """Write all files, or, if one cannot be written or the result has a problem, leave them as they were."""
     # As bytes, so that the undo restores line ends and encoding exactly.
-    before = {path: (folder / path).read_bytes() for path in changed}
+    old_contents = {path: (folder / path).read_bytes() for path in changed}
     created: list[Path] = []
     try:
         for path, text in new.items():
@@ -183,7 +183,7 @@ def _write(
         if errors := load().errors:
             raise ScaffoldError(f"the definitions would be invalid, so nothing was changed: {errors[0].render()}")
     except (OSError, ScaffoldError) as error:
-        for path, content in before.items():
+        for path, content in old_contents.items():
             (folder / path).write_bytes(content)
         # In reverse: files first, then the folders that are empty by then.
         for each in reversed(created):

@@ -28,7 +28,7 @@ def add_init(app: typer.Typer) -> None:
         Exit codes: 0 written, 64 the name is not valid, or a file of that name exists.
         """
         from sidecar.cli.init.repository import write_repository  # noqa: PLC0415  not for `--help`
-        from sidecar.cli.scaffolding.project_files import ScaffoldError  # noqa: PLC0415  the same holds
+        from sidecar.cli.scaffolding.project_files import ScaffoldError  # noqa: PLC0415  not for `--help`
 
         try:
             written = write_repository(name, folder)

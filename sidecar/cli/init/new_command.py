@@ -43,8 +43,8 @@ def add_new(group: typer.Typer, load: "Callable[[Path, int], LoadedCatalogue]") 
         Exit codes: 0 added; 64 not added: nothing was changed.
         """
         from sidecar.cli.init.another import add_sub_agent  # noqa: PLC0415  not for `--help`
-        from sidecar.cli.scaffolding.project_files import ScaffoldError  # noqa: PLC0415  the same holds
-        from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST  # noqa: PLC0415  the same holds
+        from sidecar.cli.scaffolding.project_files import ScaffoldError  # noqa: PLC0415  not for `--help`
+        from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST  # noqa: PLC0415  not for `--help`
 
         try:
             added = add_sub_agent(name, folder, orchestrator, lambda config: load(config, SUB_AGENTS_AT_MOST))

@@ -16,7 +16,7 @@ PLAIN_WIDTH: Final = 100
 """Characters of a line with bars if the output is no terminal."""
 NARROWEST: Final = 60
 WIDEST: Final = 160
-"""The limits of such a line on a terminal."""
+"""The limits of a line with bars on a terminal."""
 MINUTE: Final = 60.0
 
 
@@ -117,7 +117,7 @@ def _console(out: TextIO, environment: Mapping[str, str] | None) -> "Console | N
 
 def clean(text: str) -> str:
     """Return text with escaped control characters, which could control the terminal or forge a line."""
-    # Nearly every text is, so the second pass is rarely needed.
+    # Nearly every text is printable, so it is rarely rebuilt character by character.
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

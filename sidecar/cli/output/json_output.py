@@ -95,7 +95,7 @@ def _expanded(value: Any) -> Any:
 
 def _decoded(text: str) -> Any:
     """Return the value of a JSON text; None if it was omitted. Text that is not JSON is returned unchanged."""
-    from sidecar.core.decoding import DecodeError, from_json  # noqa: PLC0415  the same holds
+    from sidecar.core.decoding import DecodeError, from_json  # noqa: PLC0415  few messages have JSON texts
 
     try:
         return from_json(text) if text else None

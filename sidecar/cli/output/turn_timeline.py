@@ -178,12 +178,12 @@ def _head(turn: pb.GetTurnResponse, axis: Axis) -> Iterator[TextLine]:
     yield [Part(f"episode {clean(row.episode_id)}  principal {clean(row.principal)}", "dim")]
     for dispatch in turn.dispatches:
         settled = f"{len(dispatch.outcomes)} of {dispatch.call_count} calls settled"
-        moved = f", taken over {dispatch.takeover_count} times" if dispatch.takeover_count else ""
+        remarks = f", taken over {dispatch.takeover_count} times" if dispatch.takeover_count else ""
         if dispatch.principal_source == record_pb2.PRINCIPAL_SOURCE_USER_TOKEN:
-            moved += ", user verified by token"
+            remarks += ", user verified by token"
         alive = "" if dispatch.owner_alive else " (not running any more)"
         text = (
-            f"dispatch {clean(dispatch.dispatch_id)}: {settled}, by {clean(dispatch.owner_instance_id)}{alive}{moved}"
+            f"dispatch {clean(dispatch.dispatch_id)}: {settled}, by {clean(dispatch.owner_instance_id)}{alive}{remarks}"
         )
         yield [Part(text, "dim")]
     yield from _cost(turn)
@@ -241,18 +241,18 @@ def _child(
 
 def _bar(child: record_pb2.RecordedChild, axis: Axis, marks: GlyphSet) -> TextLine:
     """Return a bar; a child that ran at all has one cell at least."""
-    # Its work is over when its result waits for the parent, or has failed; it is closed when the parent has decided.
-    worked = [utc(event.occurred_at) for event in child.events if event.name in {WAITING_FOR_MERGE, FAILED}]
-    closed = [utc(event.occurred_at) for event in child.events if event.name == CLOSED]
+    # A child's work ends when its result waits for the parent, or the child fails. The parent's decision closes it.
+    work_ends = [utc(event.occurred_at) for event in child.events if event.name in {WAITING_FOR_MERGE, FAILED}]
+    closings = [utc(event.occurred_at) for event in child.events if event.name == CLOSED]
     # A child that began at the end of the axis still needs a cell.
     begin = min(axis.cell(utc(child.opened_at)), axis.cells - 1)
-    end = max(axis.cell((worked or closed or [axis.end])[0]), begin + 1)
-    over = max(axis.cell((closed or [axis.end])[0]), end)
+    work_end = max(axis.cell((work_ends or closings or [axis.end])[0]), begin + 1)
+    end = max(axis.cell((closings or [axis.end])[0]), work_end)
     return [
         Part(marks.idle * begin, "dim"),
-        Part(marks.running * (end - begin), STYLE_OF.get(state_of(child), "cyan")),
-        Part(marks.waiting * (over - end), "dim"),
-        Part(marks.idle * (axis.cells - over), "dim"),
+        Part(marks.running * (work_end - begin), STYLE_OF.get(state_of(child), "cyan")),
+        Part(marks.waiting * (end - work_end), "dim"),
+        Part(marks.idle * (axis.cells - end), "dim"),
     ]
 
 

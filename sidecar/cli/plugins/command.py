@@ -78,7 +78,7 @@ def add_plugins(app: typer.Typer, settings_of: SettingsOf, tools: PluginTools) -
 
         Exit codes: 0 no problem; 1 a plugin has a problem; 78 invalid settings.
         """
-        from sidecar.cli.plugins import doctor as plugin_doctor  # noqa: PLC0415  the same holds
+        from sidecar.cli.plugins import doctor as plugin_doctor  # noqa: PLC0415  only this command needs it
 
         settings = None if config is None else settings_of(config)
         sections = tools.sections(settings) if settings else {}
@@ -102,8 +102,8 @@ def _add_new(plugins: typer.Typer) -> None:
 
         Exit codes: 0 written; 64 the name is invalid, or the folder exists.
         """
-        from sidecar.cli.plugins.scaffold import write_scaffold  # noqa: PLC0415  the same holds
-        from sidecar.cli.scaffolding.project_files import ScaffoldError  # noqa: PLC0415  the same holds
+        from sidecar.cli.plugins.scaffold import write_scaffold  # noqa: PLC0415  only this command needs it
+        from sidecar.cli.scaffolding.project_files import ScaffoldError  # noqa: PLC0415  only this command needs it
 
         try:
             project = write_scaffold(kind, name, folder)
@@ -115,6 +115,6 @@ def _add_new(plugins: typer.Typer) -> None:
 
 def _selection(settings: "Settings | None") -> "PluginSelection":
     """Return `plugins.enabled`; without settings no installed plugin is enabled."""
-    from sidecar.policy.entry_points import PluginSelection  # noqa: PLC0415  the same holds
+    from sidecar.policy.entry_points import PluginSelection  # noqa: PLC0415  only this command needs it
 
     return PluginSelection(tuple(settings.plugins.enabled) if settings else ())

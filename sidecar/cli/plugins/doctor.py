@@ -84,26 +84,26 @@ def findings(
     return (*missing, *(_finding(offer, offer in enabled, result, seconds) for offer, result in results))
 
 
-def as_table(found: Sequence[Finding]) -> str:
+def as_table(rows: Sequence[Finding]) -> str:
     """Return the rows as aligned text; a problem follows its row."""
-    cells = [COLUMNS, *(_cells(each) for each in found)]
+    cells = [COLUMNS, *(_cells(each) for each in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
     printed = [lines[0]]
-    for each, line in zip(found, lines[1:], strict=True):
+    for each, line in zip(rows, lines[1:], strict=True):
         details = (each.problem, f"  where: {each.where}", f"  what to do: {each.remedy}") if each.problem else ()
         printed += [line, *(f"    {part}" for part in details)]
     return "\n".join(printed) + "\n"
 
 
-def as_json(found: Sequence[Finding]) -> str:
+def as_json(rows: Sequence[Finding]) -> str:
     """Return the rows as one JSON array of objects with the fields of `Finding`."""
-    return json.dumps([asdict(each) for each in found], indent=2) + "\n"
+    return json.dumps([asdict(each) for each in rows], indent=2) + "\n"
 
 
-def exit_code_of(found: Sequence[Finding]) -> int:
+def exit_code_of(rows: Sequence[Finding]) -> int:
     """Return 1 if any plugin, enabled or not, has a problem, otherwise 0."""
-    return int(any(each.state not in GOOD for each in found))
+    return int(any(each.state not in GOOD for each in rows))
 
 
 def _selected(
@@ -164,6 +164,6 @@ def _end(code: int) -> str:
         return f"was ended by signal {-code}"
 
 
-def _cells(found: Finding) -> tuple[str, ...]:
-    enabled = "yes" if found.enabled else "no"
-    return (found.plugin, found.version or "-", enabled, found.state, ", ".join(found.offers) or "-")
+def _cells(row: Finding) -> tuple[str, ...]:
+    enabled = "yes" if row.enabled else "no"
+    return (row.plugin, row.version or "-", enabled, row.state, ", ".join(row.offers) or "-")

@@ -50,14 +50,14 @@ def main() -> None:
     question = from_json(sys.stdin.readline())
     # The path of the parent: with `-m`, Python begins its own path with the working directory.
     sys.path[:] = question["path"]
-    # It is in the report already (`_examined`).
+    # `_examine` has reported the problem before it raised it.
     with suppress(PluginProblem):
-        asyncio.run(_examined(question, report))
+        asyncio.run(_examine(question, report))
     # The end of the process is a step, too: threads that the plugin started can prevent it.
     report({"done": True, "step": "unloaded"})
 
 
-async def _examined(question: Mapping[str, Any], report: Report) -> None:
+async def _examine(question: Mapping[str, Any], report: Report) -> None:
     """Import and register the plugin, and create its objects, in a running event loop, as the sidecar does.
 
     A `spec` describes a class of objects that the plugin offers. An instance is the spec under a configured name with
@@ -75,11 +75,11 @@ async def _examined(question: Mapping[str, Any], report: Report) -> None:
             # Without settings the spec itself is examined: many objects need none.
             instances: list[tuple[PluginSpec, Mapping[str, Any] | None]] = [*configured] or [(spec, None)]
             for instance, settings in instances:
-                report({"found": _described(instance), "configured": settings is not None})
+                report({"found": _spec_object(instance), "configured": settings is not None})
                 report({"step": f"created ({spec.kind} `{instance.name}`)"})
                 await _make(instance, settings, report)
     except PluginProblem as problem:
-        report({"problem": _told(problem), "incompatible": isinstance(problem, Incompatible)})
+        report({"problem": _problem_object(problem), "incompatible": isinstance(problem, Incompatible)})
         raise
 
 
@@ -93,10 +93,10 @@ async def _make(spec: PluginSpec, settings: Mapping[str, Any] | None, report: Re
     # In the interfaces of plugins, `close` is always asynchronous.
     if inspect.iscoroutinefunction(close):
         report({"step": f"closed ({spec.kind} `{spec.name}`)"})
-        await _closed(spec, close)
+        await _close(spec, close)
 
 
-async def _closed(spec: PluginSpec, close: Callable[[], Awaitable[object]]) -> None:
+async def _close(spec: PluginSpec, close: Callable[[], Awaitable[object]]) -> None:
     try:
         await close()
     except Exception as error:  # any: the code is the plugin's, and its failure is a finding
@@ -110,11 +110,11 @@ def _offer(label: str) -> PluginOffer:
     return next(offer for offer in list_offers() if offer.label == label)
 
 
-def _described(spec: PluginSpec) -> Mapping[str, str]:
+def _spec_object(spec: PluginSpec) -> Mapping[str, str]:
     return {"kind": str(spec.kind), "name": spec.name, "contract": spec.contract, "summary": spec.summary}
 
 
-def _told(problem: PluginProblem) -> Mapping[str, str]:
+def _problem_object(problem: PluginProblem) -> Mapping[str, str]:
     return {"what": problem.what, "where": problem.where, "remedy": problem.remedy}
 
 

@@ -93,8 +93,8 @@ def _unflagged(catalogue: Catalogue) -> list[str]:
     A definition that serves users already needs no flag, but the configuration does not show whether it does.
     """
     listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
-    found = (card.definition for card in catalogue.cards.values() if card.definition.slot in listed)
-    return [each.id for each in found if each.enabled_via_flag is None and not each.deprecated]
+    listed_definitions = (card.definition for card in catalogue.cards.values() if card.definition.slot in listed)
+    return [each.id for each in listed_definitions if each.enabled_via_flag is None and not each.deprecated]
 
 
 def _note_on(unflagged: list[str]) -> str:
@@ -124,8 +124,8 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _as_object(loaded: LoadedCatalogue) -> dict[str, Any]:
-    found = (*loaded.problems, *loaded.advice)
-    problems = [asdict(problem) | {"message": problem.render()} for problem in found]
+    remarks = (*loaded.problems, *loaded.advice)
+    problems = [asdict(problem) | {"message": problem.render()} for problem in remarks]
     return {"valid": loaded.catalogue is not None, "problems": problems, "agents": _agents(loaded, loaded.catalogue)}
 
 

@@ -43,7 +43,7 @@ def add_definition_commands(
     ) -> None:
         """Check agent definitions as the sidecar does, and give advice. Needs no running sidecar."""
         from sidecar.cli.validate.command import ValidateOptions, validate  # noqa: PLC0415  only this command needs it
-        from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST  # noqa: PLC0415  the same holds
+        from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST  # noqa: PLC0415  only this command
 
         settings = None if config is None else settings_of(config)
         options = ValidateOptions(as_json_text, costs, strict, settings)
@@ -59,8 +59,8 @@ def add_definition_commands(
         check: Annotated[Path | None, typer.Option(help="Compare with this file instead of printing.")] = None,
     ) -> None:
         """Print a CODEOWNERS file, made from the owners of the prompt blocks."""
-        from sidecar.cli.validate.codeowners import CodeownersOptions, codeowners  # noqa: PLC0415  the same holds
-        from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST  # noqa: PLC0415  the same holds
+        from sidecar.cli.validate.codeowners import CodeownersOptions, codeowners  # noqa: PLC0415  only this command
+        from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST  # noqa: PLC0415  only this command
 
         # The default limit: the owners of prompt blocks do not depend on it.
         options = CodeownersOptions(team, under, check)

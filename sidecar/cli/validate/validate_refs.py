@@ -105,7 +105,7 @@ def validate_refs(root: Path, options: ValidateRefsOptions, compare: Compare, ou
     """Run the checks, and print the findings.
 
     Returns:
-        The exit code: 0 passed, 1 a check failed, 2 the states could not be compared.
+        The exit code: 0 passed, 1 a check failed, 2 the states could not be comparison.
     """
     try:
         settings = checks_settings(root / CHECKS_FILE)
@@ -113,22 +113,24 @@ def validate_refs(root: Path, options: ValidateRefsOptions, compare: Compare, ou
         # True unless both checks that need the base are skipped.
         if skipped < NEED_BASE | skipped and (options.base.ref is None) == (options.base.folder is None):
             raise ComparisonRefused("give the base, either --base REF or --base-dir DIR")
-        named = settings.rollout_export
-        export = options.rollout_export or (named if named is not None and named.exists() else None)
+        configured_export = settings.rollout_export
+        export = options.rollout_export or (
+            configured_export if configured_export is not None and configured_export.exists() else None
+        )
         # Files are read before `compare`, which may run git for seconds.
         rollouts = ExportedRollouts() if export is None else rollouts_in(export)
-        compared = compare(root, BaseSelection() if skipped >= NEED_BASE else options.base)
+        comparison = compare(root, BaseSelection() if skipped >= NEED_BASE else options.base)
         # Check a would report this as a finding; without it, the other checks would pass on an empty configuration.
-        if Check.LOADS in skipped and compared.head.registries.config is None:
+        if Check.LOADS in skipped and comparison.head.registries.config is None:
             raise ComparisonRefused("the configuration cannot be read; see what check a says")
     except ComparisonRefused as refusal:
         errors.write(f"{refusal}\n")
         return NOT_COMPARED
     # All checks run, also after a failed one: an author corrects everything before the next push.
-    findings = tuple(findings_of(replace(compared, **asdict(rollouts)), skipped))
+    findings = tuple(findings_of(replace(comparison, **asdict(rollouts)), skipped))
     failed = any(finding.weight is Severity.ERROR for finding in findings)
-    unknown = _rollbacks_unknown(named) if export is None and Check.RESOLVES not in skipped else ""
-    _print(findings, compared, skipped=skipped, unknown=unknown, shape=options.shape, out=out)
+    warning = _unknown_rollbacks_warning(configured_export) if export is None and Check.RESOLVES not in skipped else ""
+    _print(findings, comparison, skipped=skipped, warning=warning, shape=options.shape, out=out)
     return FAILED if failed else PASSED
 
 
@@ -170,36 +172,39 @@ def rollouts_in(file: Path) -> ExportedRollouts:
     return ExportedRollouts(frozenset(name for name, _, _ in rows) - alive, alive - gated)
 
 
-def _rollbacks_unknown(named: Path | None) -> str:
-    """Warn that check b knows no rollbacks; otherwise a passed run would suggest that no definition is rolled back."""
+def _unknown_rollbacks_warning(export: Path | None) -> str:
+    """Return a warning that check b knows no rollbacks. Without it, a passed run would suggest that there are none.
+
+    `export`: the missing file that the settings file names; None: it names none.
+    """
     setting = f"`rollout_export` in {CHECKS_FILE}"
-    if named is not None:
-        return f"no definition counts as rolled back: there is no file {printable(str(named))} ({setting})"
+    if export is not None:
+        return f"no definition counts as rolled back: there is no file {printable(str(export))} ({setting})"
     return f"no definition counts as rolled back: there is no export of rollouts (--rollout-export, or {setting})"
 
 
 def _print(
     findings: Sequence[Finding],
-    compared: Comparison,
+    comparison: Comparison,
     *,
     skipped: frozenset[Check],
-    unknown: str,
+    warning: str,
     shape: Format,
     out: TextIO,
 ) -> None:
-    """Print findings, disabled checks, and whether rollbacks are unknown."""
+    """Print findings, disabled checks, and `warning`, unless it is empty."""
     off = [check.value for check in Check if check in skipped]
-    notes = [*compared.told, *([unknown] if unknown else [])]
+    notes = [*comparison.told, *([warning] if warning else [])]
     if shape is Format.JSON:
-        json.dump(_as_object(findings, compared.under, off, notes), out, indent=2)
+        json.dump(_as_object(findings, comparison.under, off, notes), out, indent=2)
         out.write("\n")
         return
     if shape is Format.GITHUB:
-        out.writelines(_as_command(finding, compared.under) + "\n" for finding in findings)
+        out.writelines(_as_command(finding, comparison.under) + "\n" for finding in findings)
         if off:
             out.write(f"::notice title=subagent-validate-refs::checks switched off: {', '.join(off)}\n")
-        if unknown:
-            # `pop`: the last note is this one, and it is not printed a second time below.
+        if warning:
+            # `pop`: the last note is the warning, which is not printed a second time below.
             out.write(f"::notice title=subagent-validate-refs::{_data(notes.pop())}\n")
     else:
         out.writelines(line + "\n" for finding in findings for line in _as_lines(finding))

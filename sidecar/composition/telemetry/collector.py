@@ -100,7 +100,7 @@ class Telemetry(Struct):
 
     def _load(self, endpoint: str, outbox: Outbox) -> OutboxWorker:
         # Imported here because these modules take longer to load than the rest of the start.
-        from opentelemetry.sdk.trace.sampling import ALWAYS_ON  # noqa: PLC0415  see above
+        from opentelemetry.sdk.trace.sampling import ALWAYS_ON  # noqa: PLC0415  loads slowly, see above
 
         from sidecar.observability.otlp.exporters import SENDER, Collector  # noqa: PLC0415  the same reason
         from sidecar.observability.spans import SampledSpans  # noqa: PLC0415  the same reason

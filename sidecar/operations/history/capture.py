@@ -35,7 +35,9 @@ FIRST_WAIT: Final = 0.1
 LONGEST_WAIT: Final = 10.0
 """Seconds before an unavailable memory is called again: the first time, and at most."""
 LOST: Final = "history_lost"
+"""The anomaly of a turn whose history is not stored, now or later."""
 DEFERRED: Final = "history_deferred"
+"""The anomaly of a turn whose history is to be read from the record later."""
 IN_EMISSION_ORDER: Final = attrgetter("step_idx")
 
 Waiting = tuple[TurnHistory, FirstResult[None]]

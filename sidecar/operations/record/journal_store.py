@@ -213,8 +213,8 @@ class JournalStore(ReadsOfJournal):
     async def _plan(self, turn_id: TurnId, groups: list[_Group], *, again: bool) -> _Plan | None:
         """Decide about the groups of one turn; None if the turn cannot be read now, or only defects are left.
 
-        Memory may be outdated if others append to the journal, and a turn that is not in memory is assumed to be new
-        if its first group can begin one. Neither does harm: see `docs/journal.md`.
+        Memory may be outdated if others append to the journal (`again`: it was). A turn that is not in memory is
+        assumed to be new if its first group can begin one. Neither does harm: see `docs/journal.md`.
         """
         turn = self._turns.get(turn_id)
         certain = turn is not None and not self._shared

@@ -158,10 +158,10 @@ class Lane:
         self._operations[operation.correlation_id] = operation
         self._outgoing.open(operation.correlation_id, message.credit_bytes or DEFAULT_OPERATION_CREDIT)
         opening = self._opening.get(operation.token)
-        before = must_begin_before(operation, opening) if opening else ()
+        waits_for = must_begin_before(operation, opening) if opening else ()
         if operation.kind == "dispatch":
             self._opening.setdefault(operation.token, []).append(operation)
-        operation.task = self._parts.around.spawner.spawn(self._run(operation, method, before), "operation")
+        operation.task = self._parts.around.spawner.spawn(self._run(operation, method, waits_for), "operation")
         if operation.seconds is not None:
             loop = asyncio.get_running_loop()
             operation.timer = loop.call_later(operation.seconds, operation.leave, LeaveReason.EXPIRED)
@@ -172,13 +172,13 @@ class Lane:
         self._outgoing.tell(response.SerializeToString())
         self._count(operation, name, code, error.reason)
 
-    async def _run(self, operation: Operation, method: Method, before: Sequence[Operation]) -> None:
+    async def _run(self, operation: Operation, method: Method, waits_for: Sequence[Operation]) -> None:
         answer: Any = None
         operation.started = True  # from here on, a cancellation reaches the `finally` below
         try:
             if operation.left not in (None, LeaveReason.BROKEN):
                 return
-            for each in before:
+            for each in waits_for:
                 await each.until_begun()
             self._in_flight.begin(method.name)
             try:

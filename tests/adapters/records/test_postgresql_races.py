@@ -104,9 +104,9 @@ class TakesNoForAnAnswer(OpenedRecord):
 class LooksForNothing(OpenedRecord):
     """Ownership is decided before what is on record already."""
 
-    def _decided(self, turn: KeptTurn, groups: list[_Group]) -> _Plan | None:
+    def _decide(self, turn: KeptTurn, groups: list[_Group]) -> _Plan | None:
         turn.standing.salts.clear()
-        return super()._decided(turn, groups)
+        return super()._decide(turn, groups)
 
 
 class BelievesItsMemory(OpenedRecord):

@@ -78,8 +78,9 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         """Kill a definition; the answer says what the kill has reached.
 
         Raises:
+            RequestIdReused, UnknownDefinition.
             TransitionRefused: the definition is in `dev`, is in `test` and its flag was never created, or is being
-                decommissioned. RequestIdReused, UnknownDefinition.
+                decommissioned.
             StoreUnavailable: the store is unavailable, and this process does not know which definition is meant.
         """
         # A dry run must have no effect here either, so it does not hold a local stop.
@@ -102,9 +103,9 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return self._answer(stop, found, recorded, switched, warnings)
 
     async def record(self, asked: Kill, stop: LocalStop, *, held: bool = True) -> Recorded:
-        """Record a kill, unless it is recorded; return why it could not be.
+        """Record a kill, unless it is recorded already; return the record's answer, or the error if there is none.
 
-        A kill that is `held` was checked when it was taken. If its flag cannot be seen now, that does not end the kill.
+        `held`: the kill is in effect here, and was checked before. That its flag cannot be seen now does not end it.
         """
         taking = self.take(asked, stop.by, StopInEffect(stop=stop, judged=held, write=partial(self._write, asked)))
         return await self.stops.recorded(stop, self._take_and_count(asked, taking), LONGEST_WRITE)
@@ -198,7 +199,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
     ) -> StepAnswer:
         """Return what a kill has reached, including binds here; or raise the record's refusal."""
         here = (REPLICA, *([FLAG] if switched.off else []))
-        held = msgspec.structs.replace(answer_about(*found), active=False, reached=here, edits=switched.edits)
-        answer = reach_of(stop, held, recorded, warnings)
+        local_answer = msgspec.structs.replace(answer_about(*found), active=False, reached=here, edits=switched.edits)
+        answer = reach_of(stop, local_answer, recorded, warnings)
         version = self.stops.views.current().version if isinstance(recorded, StepAnswer) else 0
         return msgspec.structs.replace(answer, version=version)

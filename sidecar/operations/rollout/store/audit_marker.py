@@ -11,6 +11,8 @@ class AuditMarker(msgspec.Struct, frozen=True, kw_only=True):
     """Retention removed the audit rows up to `number`.
 
     Attributes:
+        number, rows, content: number of the last removed row, how many rows were removed, and their hash, as in
+            `audit/retention.OldAudit`.
         before: every removed row is older than this.
         link: link of the last removed row; the chain of the remaining rows continues from it.
         standing: the state of the affected rollouts after the last removed row; the remaining rows build on it.

@@ -10,6 +10,7 @@ from sidecar.operations.record.ports import CommitUnknown
 Result = TypeVar("Result")
 
 AGAIN: Final = timedelta(seconds=1)
+"""When the caller may try again."""
 
 
 async def confirmed(write: Callable[[], Awaitable[Result]]) -> Result:
@@ -52,6 +53,7 @@ async def confirmed_by(kept: Callable[[], Awaitable[bool]], write: Callable[[], 
 
 
 async def _again(write: Callable[[], Awaitable[Result]]) -> Result:
+    """Write once more. Raises `StoreUnavailable` if the reply is lost again."""
     try:
         return await write()
     except CommitUnknown:

@@ -18,7 +18,7 @@ class CohortCount:
     """Counts distinct cohorts, and warns once in a window.
 
     Attributes:
-        bound: the number of distinct cohorts in a window above which it warns.
+        bound: the limit: with more distinct cohorts in a window it warns. (`bound_in` is about turns that are bound.)
     """
 
     def __init__(self, clock: Clock, recorder: RolloutRecorder, bound: int = BOUND, window: timedelta = WINDOW) -> None:
@@ -28,7 +28,7 @@ class CohortCount:
         self.bound = bound
         self._window = window
         self._seen: set[Cohort] = set()
-        self._begun: datetime | None = None
+        self._window_began: datetime | None = None
         self._warned = False
 
     @property
@@ -39,12 +39,13 @@ class CohortCount:
     def bound_in(self, cohort: Cohort) -> None:
         """Count the cohort of a turn, in about a microsecond. Never raises, never waits."""
         now = self._clock.now()
-        if self._begun is None or now - self._begun >= self._window:
-            self._seen, self._begun, self._warned = set(), now, False
+        if self._window_began is None or now - self._window_began >= self._window:
+            self._seen, self._window_began, self._warned = set(), now, False
         if len(self._seen) < self.bound * MOST_TIMES_BOUND:
             self._seen.add(cohort)
         if len(self._seen) > self.bound and not self._warned:
             self._warned = True
             self._recorder.anomaly(
-                "many_cohorts", f"more than {self.bound} cohorts since {self._begun.isoformat()}: end or join ramps"
+                "many_cohorts",
+                f"more than {self.bound} cohorts since {self._window_began.isoformat()}: end or join ramps",
             )

@@ -45,6 +45,7 @@ def attempts_of(child: Child) -> int:
 
 
 UNKNOWN: Final = frozenset({CallFailure.EFFECT_UNKNOWN})
+"""The reasons that already tell the parent about an effect."""
 ALREADY_DONE: Final = "Before that, it may have changed something: do not ask again before the user has checked."
 """The hint of a call that failed after it had sent an effect, whether the effect's result is known or not."""
 

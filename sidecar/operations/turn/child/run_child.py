@@ -128,7 +128,7 @@ class ChildRun:
         child, turn, values = self._child, self._context.turn, list[Values]()
         if self._stop.settled:  # the record accepts no fact about another attempt after a cancellation
             self._tell_breaker(None, heard=False)  # returns the probe of a half-open breaker
-            return LaidOut(lambda _, then: self._try(then, self._deps.clock.monotonic()))
+            return LaidOut(lambda _, resumed_at: self._try(resumed_at, self._deps.clock.monotonic()))
         child.begin_attempt(now, attempt_id)
         body = AttemptRepeated(child.dispatch_id, (child.progress(now, values),))
         draft = self._deps.store.draft(turn.turn_id, now, body, Texts(values=tuple(values)))

@@ -1,4 +1,4 @@
-"""The error for an impossible transition, and the function that raises it."""
+"""The error for an impossible transition."""
 
 from enum import Enum
 
