@@ -199,7 +199,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
     ) -> StepAnswer:
         """Return what a kill has reached, including binds here; or raise the record's refusal."""
         here = (REPLICA, *([FLAG] if switched.off else []))
-        held = msgspec.structs.replace(answer_about(*found), active=False, reached=here, edits=switched.edits)
-        answer = reach_of(stop, held, recorded, warnings)
+        local_answer = msgspec.structs.replace(answer_about(*found), active=False, reached=here, edits=switched.edits)
+        answer = reach_of(stop, local_answer, recorded, warnings)
         version = self.stops.views.current().version if isinstance(recorded, StepAnswer) else 0
         return msgspec.structs.replace(answer, version=version)
