@@ -38,14 +38,14 @@ class NamesInSettings:
         if catalogue is None:
             return
         present = names_of(catalogue)
-        wrong = [
+        problems = [
             # With the names on record: after a decommission, the settings may still mention a slot that the
             # configuration lost.
             *unknown_names(self._settings, present | _on_record(view)),
             *invalid_targets(self._settings, catalogue),
         ]
-        if wrong:
-            raise SettingsProblem(wrong)
+        if problems:
+            raise SettingsProblem(problems)
         self._warn_of(catalogue)
 
     def changed(self, change: DefinitionsChange) -> None:
@@ -55,17 +55,17 @@ class NamesInSettings:
 
     def _warn_of(self, catalogue: Catalogue) -> None:
         settings = self._settings
-        found = (
+        problems = (
             *unknown_names(settings, names_of(catalogue)),
             *invalid_targets(settings, catalogue),
             *missing_targets(settings, catalogue),
         )
-        if found and found != self._reported:
+        if problems and problems != self._reported:
             LOG.warning(
-                event_names.SETTINGS_UNMATCHED, "settings and definitions do not fit together", problems=list(found)
+                event_names.SETTINGS_UNMATCHED, "settings and definitions do not fit together", problems=list(problems)
             )
         # Also if it is empty: a problem that was corrected and comes back is reported again.
-        self._reported = found
+        self._reported = problems
 
 
 def _on_record(view: RolloutView) -> Names:

@@ -68,8 +68,8 @@ def replayed(document: ReplayDocument, card_of: CardOf, rules: DispatchRules | N
     replay = _in_virtual_time(document, recording, card_of, rules_of_replay(present_rules, claims.fan_out_cap))
     differences, notes = compared(document.recorded_outcomes, replay.outcomes)
     refused = tuple(f"{dispatch_id}: is refused now: {why}" for dispatch_id, why in replay.refused.items())
-    made = tuple(f"{which} is made now; it was not made when the turn was recorded" for which in replay.unrecorded)
-    return ReplayReport(replay, (*refused, *differences), (*made, *notes))
+    new_calls = tuple(f"{which} is made now; it was not made when the turn was recorded" for which in replay.unrecorded)
+    return ReplayReport(replay, (*refused, *differences), (*new_calls, *notes))
 
 
 def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: CardOf, rules: DispatchRules) -> Replayed:
@@ -118,8 +118,8 @@ def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: Ca
 def _refuse_missing(document: ReplayDocument, claims: SurfaceClaims, card_of: CardOf) -> None:
     """Raise `CannotReplay` if a definition of the turn is missing, or has another content than in the turn."""
     commits = commits_of(document)
-    named = {slot: definition_id for slot, definition_id, _ in claims.candidates}
-    needed: list[tuple[str, Digest]] = [(named.get(slot) or slot, digest) for slot, digest in claims.tools]
+    definition_ids = {slot: definition_id for slot, definition_id, _ in claims.candidates}
+    needed: list[tuple[str, Digest]] = [(definition_ids.get(slot) or slot, digest) for slot, digest in claims.tools]
     needed.append(("the orchestrator", claims.orchestrator_digest))
     missing = [_missing_text(name, digest, commits) for name, digest in needed if card_of(digest) is None]
     if missing:

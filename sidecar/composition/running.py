@@ -142,8 +142,8 @@ def _sidecar_of(
     plans: Sequence[ListenerPlan],
 ) -> Sidecar:
     drains = [plan.drain for plan in plans if plan.drain is not None]
-    shown = (parts.settings, operations, parts.metrics, parts.readiness, parts.in_flight)
-    return Sidecar(*shown, boot_secret, ops_address, set_health, parts.plugin_modules, drains)
+    common = (parts.settings, operations, parts.metrics, parts.readiness, parts.in_flight)
+    return Sidecar(*common, boot_secret, ops_address, set_health, parts.plugin_modules, drains)
 
 
 def _parts(

@@ -49,7 +49,7 @@ def outgoing_files(settings: Settings, host: PluginHost) -> Mapping[str, TlsFile
 
     Only files of built-in plugins are included: an installed plugin decides itself whether it reads its files again.
     """
-    found: dict[str, TlsFiles] = {}
+    files_by_section: dict[str, TlsFiles] = {}
     for kind, sections in plugin_sections(settings).items():
         for name, section in sections.items():
             registered = host.registered.get((kind, name))
@@ -62,8 +62,8 @@ def outgoing_files(settings: Settings, host: PluginHost) -> Mapping[str, TlsFile
                 )
                 with contextlib.suppress(TlsFilesProblem):  # a certificate without its key: the plugin refuses it
                     files = TlsFiles(ca_file=ca, certificate_file=certificate, key_file=key)
-                    found.update({f"{SECTION[kind]}.{name}": files} if files.all else {})
-    return found
+                    files_by_section.update({f"{SECTION[kind]}.{name}": files} if files.all else {})
+    return files_by_section
 
 
 def secure_plans(

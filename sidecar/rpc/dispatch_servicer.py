@@ -226,9 +226,9 @@ class DispatchServicer:
         # Cleared, so that no later layer logs or records the token.
         token, source = message.user_token, enums.SOURCES.get(message.source)
         message.ClearField("user_token")
-        found = principals(token, message.principal, source)
-        message.principal = found.principal
-        return found.verified
+        established = principals(token, message.principal, source)
+        message.principal = established.principal
+        return established.verified
 
     async def _no_session(self, messages: AsyncIterator[pb.SessionRequest], call: Call) -> None:
         require_of(self._contract, ("session",), "session")

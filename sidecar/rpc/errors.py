@@ -108,8 +108,8 @@ def _bad_request(fields: Sequence[FieldProblem]) -> BadRequest:
 
 def _resource(error: NotFound) -> ResourceInfo:
     """Return the resource that was not found; the metadata key of its id gives its kind, e.g. `child_id`."""
-    named = next(((key, value) for key, value in error.metadata.items() if key.endswith("_id")), ("", ""))
-    return ResourceInfo(resource_type=named[0].removesuffix("_id"), resource_name=named[1][:LONGEST_TEXT])
+    key, name = next(((key, value) for key, value in error.metadata.items() if key.endswith("_id")), ("", ""))
+    return ResourceInfo(resource_type=key.removesuffix("_id"), resource_name=name[:LONGEST_TEXT])
 
 
 def _pack(message: Message) -> PackedAny:

@@ -88,17 +88,19 @@ class PeerTable:
             raise CallerNotAllowed("the certificate has expired", metadata={"listener": self._listener})
         # By the name of the peer: a certificate with several DNS names of one peer still matches one peer.
         identities = identities_of(auth)
-        found = {peer.name: peer for each in identities if (peer := self._peers.get(each)) is not None}
+        matching = {peer.name: peer for each in identities if (peer := self._peers.get(each)) is not None}
         # Several peers are refused and not combined: the rights of one must not extend those of another.
-        if len(found) == 1:
-            peer = next(iter(found.values()))
+        if len(matching) == 1:
+            peer = next(iter(matching.values()))
             if self._listener in peer.may:
                 return peer
         if not identities:
             raise CallerNotAllowed(NO_IDENTITY)
         # Cut, because the names come from the caller's certificate and go into logs and an answer's header.
         shown = ", ".join(identities[:3])[:200]
-        problem = f"is that of several peers ({', '.join(found)})" if len(found) > 1 else "may not call this listener"
+        problem = (
+            f"is that of several peers ({', '.join(matching)})" if len(matching) > 1 else "may not call this listener"
+        )
         raise CallerNotAllowed(
             f"{shown} {problem}; see `identities` and `may` in [tls.peers], listener `{self._listener}`",
             metadata={"identity": shown, "listener": self._listener},

@@ -42,18 +42,18 @@ def misfit_of(directory: Path, group: int | None, mode: int) -> Misfit | None:
         group: the group whose members may enter; None: only the sidecar's user may.
         mode: the mode with which the sidecar would create it. A mode that permits more is refused.
     """
-    found = directory.stat()
+    status = directory.stat()
     # The owner can change the mode at any time, so a right mode of another user's directory proves nothing.
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         return Misfit("belongs to another user", f"chown {os.geteuid()} {directory}, or configure another one")
-    if group is not None and found.st_gid != group:
-        return Misfit(f"belongs to the group {found.st_gid}, not {group}", f"chgrp {group} {directory}")
-    modes = f"(mode {stat.S_IMODE(found.st_mode):04o})"
+    if group is not None and status.st_gid != group:
+        return Misfit(f"belongs to the group {status.st_gid}, not {group}", f"chgrp {group} {directory}")
+    modes = f"(mode {stat.S_IMODE(status.st_mode):04o})"
     # Only what is wider is refused here. A narrower mode is an operator's choice.
-    if found.st_mode & ~mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if status.st_mode & ~mode & (stat.S_IRWXG | stat.S_IRWXO):
         return Misfit(f"lets others in {modes}", f"chmod {mode:04o} {directory}")
     # Refused at the start: otherwise only the clients would notice, when they cannot connect.
-    if group is not None and not found.st_mode & stat.S_IXGRP:
+    if group is not None and not status.st_mode & stat.S_IXGRP:
         return Misfit(f"cannot be entered by its group {modes}", f"chmod {mode:04o} {directory}")
     return None
 
@@ -154,9 +154,9 @@ def _give(path: Path, group: int, directory: Path) -> None:
 def _remove_stale(path: Path) -> None:
     try:
         # Not `stat`, which would follow a link to a socket of another program.
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(found.st_mode):
+    if not stat.S_ISSOCK(status.st_mode):
         raise CannotListen(f"{path} is there and is no socket; remove it, or configure another path")
     path.unlink()

@@ -171,8 +171,8 @@ def _text_with_hint(problem: Problem) -> str:
         for part in path[:-1]:
             kind, _ = _below(kind, part)
         # An unknown key at the top level may be a setting of a section that was written above the section's header.
-        moved = _in_sections(path[-1]) if len(path) == 1 else []
-        if moved:
-            return f"{problem.text} at the top level, only inside a section: {', '.join(f'`{each}`' for each in moved)}"
+        paths = _in_sections(path[-1]) if len(path) == 1 else []
+        if paths:
+            return f"{problem.text} at the top level, only inside a section: {', '.join(f'`{each}`' for each in paths)}"
         return f"{problem.text}{_hint(path[-1], _below(kind, path[-1])[1] or ())}"
     return problem.text

@@ -107,10 +107,12 @@ def _tables(section: type[Section], path: str, defaults: Section | None, *, abse
     yield Table(path, section, defaults, absent)
     for name, field in section.SETTINGS.items():
         inner, kind = (f"{path}.{name}" if path else name), field.kind
-        found = _section_of(kind)
-        if found is not None:
+        inner_section = _section_of(kind)
+        if inner_section is not None:
             default = None if field.is_required() else field.default
-            yield from _tables(found, inner, default, absent=absent or (default is None and not field.is_required()))
+            yield from _tables(
+                inner_section, inner, default, absent=absent or (default is None and not field.is_required())
+            )
         elif get_origin(kind) is dict and _is_section(get_args(kind)[1]):
             yield from _tables(get_args(kind)[1], f"{inner}.{ANY_NAME}", None, absent=True)
 

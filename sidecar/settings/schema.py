@@ -24,8 +24,8 @@ def _property(one: Setting) -> dict[str, Any]:
     kinds = get_args(one.kind) if get_origin(one.kind) is UnionType else (one.kind,)
     # A kind that is missing in `TYPES` raises here, i.e. when the plugin is imported.
     names = [TYPES[kind] for kind in kinds]
-    found = {"type": names if len(names) > 1 else names[0], "description": one.description, **_bounds(one.limits)}
-    return found if one.is_required() else found | {"default": one.default}
+    schema = {"type": names if len(names) > 1 else names[0], "description": one.description, **_bounds(one.limits)}
+    return schema if one.is_required() else schema | {"default": one.default}
 
 
 def _bounds(limits: ValueConstraints) -> dict[str, Any]:

@@ -73,24 +73,24 @@ class Section:
 
     def __init_subclass__(cls) -> None:
         """Collect the settings of the class. The default of a setting becomes an attribute of the class."""
-        found: dict[str, Setting] = {}
+        settings: dict[str, Setting] = {}
         # First the settings of the sections that it extends, so that the order is that of the definitions.
         for base in reversed(cls.__mro__[1:]):
-            found |= vars(base).get("SETTINGS", {})
+            settings |= vars(base).get("SETTINGS", {})
         for name, kind in cls.__annotations__.items():
             if name == "SETTINGS":
                 continue
             configured = cls.__dict__.get(name, NO_DEFAULT)
-            found[name] = (
+            settings[name] = (
                 configured if isinstance(configured, Setting) else Setting(None, configured, "", ValueConstraints())
             )
-            found[name].kind = kind
-            if not found[name].is_required():
-                setattr(cls, name, found[name].default)
+            settings[name].kind = kind
+            if not settings[name].is_required():
+                setattr(cls, name, settings[name].default)
             # The class attribute of a required setting would be returned as its value.
             elif configured is not NO_DEFAULT:
                 delattr(cls, name)
-        cls.SETTINGS = found
+        cls.SETTINGS = settings
 
     def __init__(self, /, **configured: Any) -> None:
         """Parse the values of a table, by the names of the settings. Raises `InvalidValues` with all problems."""

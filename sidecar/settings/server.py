@@ -127,10 +127,10 @@ class ServerSettings(Section):
         # admit the same users.
         owners = {self.dispatch_socket.parent: "dispatch_socket", self.agents_socket.parent: "agents_socket"}
         # A sub-agent in two groups would have two sockets, and it would be open which host may use its grants.
-        taken: dict[tuple[str, str], str] = {}
+        group_of: dict[tuple[str, str], str] = {}
         for name, group in self.host_groups.items():
             if (owner := owners.setdefault(group.directory, f"host_groups.{name}")) != f"host_groups.{name}":
                 raise ValueError(f"host_groups.{name}.directory is that of {owner}: each needs one of its own")
             for each in (*(("slot", slot) for slot in group.slots), *(("vertical", one) for one in group.verticals)):
-                if (other := taken.setdefault(each, name)) != name:
-                    raise ValueError(f"host_groups.{name}: the {each[0]} `{each[1]}` is in host_groups.{other}, too")
+                if (first := group_of.setdefault(each, name)) != name:
+                    raise ValueError(f"host_groups.{name}: the {each[0]} `{each[1]}` is in host_groups.{first}, too")

@@ -28,33 +28,33 @@ async def examine_flags(
     settings: Settings, policy: PolicyMap, catalogue: Catalogue | None, seconds: float
 ) -> Sequence[Finding]:
     """Return a finding for each flag backend in use, except `embedded`, which is a part of the record."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     making = PluginThreads(policy.host, lambda kind, details: None)
     # A call that exceeds its limit is abandoned, not awaited. `asyncio.run` cancels it at the end, so that the process
     # can end.
     calls = PluginCalls(OwnedTasks(lambda name, error: None), lambda plugin, count: None)
     for spec in policy.flag_backends:
         if spec.factory is EMBEDDED_FLAGS.factory:
-            found.append(ok(AREA, spec.name, "flags are kept in the record"))
+            findings.append(ok(AREA, spec.name, "flags are kept in the record"))
             continue
-        named = _flags_of_definitions(policy, catalogue, spec.name)
+        names = _flags_of_definitions(policy, catalogue, spec.name)
         try:
             backend = making.made(spec, partial(make_flag_backend, spec, settings.flags.get(spec.name, {})))
         except PluginProblem as problem:
-            found.append(error(AREA, spec.name, problem.what, problem.remedy))
+            findings.append(error(AREA, spec.name, problem.what, problem.remedy))
             continue
         try:
-            report = await calls.ask(spec.name, seconds, partial(_fetch, backend, named))
+            report = await calls.ask(spec.name, seconds, partial(_fetch, backend, names))
         except PluginFailed as problem:
             remedy = f"is the service running? See [flags.{spec.name}] in the settings"
             why = cause_of(problem.error) if problem.error else str(problem)
-            found.append(error(AREA, spec.name, f"does not answer: {why}", remedy))
+            findings.append(error(AREA, spec.name, f"does not answer: {why}", remedy))
         else:
-            found += _findings_about(spec.name, report, named)
+            findings += _findings_about(spec.name, report, names)
         finally:
             # With a time limit of its own: a backend that hangs in `close` must not hide the findings.
             await closed(backend.close)
-    return found
+    return findings
 
 
 def _flags_of_definitions(policy: PolicyMap, catalogue: Catalogue | None, backend: str) -> frozenset[str]:
@@ -70,11 +70,11 @@ async def _fetch(backend: FlagBackend, names: frozenset[str]) -> FlagReport:
     return await backend.fetch()
 
 
-def _findings_about(backend: str, report: FlagReport, named: frozenset[str]) -> Iterator[Finding]:
+def _findings_about(backend: str, report: FlagReport, names: frozenset[str]) -> Iterator[Finding]:
     # A warning and no error: a start accepts an unclear flag, and treats it as off.
-    unclear = sorted(named & report.unclear)
+    unclear = sorted(names & report.unclear)
     if unclear:
         text = f"cannot tell the state of {', '.join(unclear)}: these sub-agents serve no user"
         yield warning(AREA, backend, text, "check these flags in the backend")
-    on = sorted(named & report.on)
-    yield ok(AREA, backend, f"answers; {len(on)} of the {len(named)} kill and cohort flags of the definitions are on")
+    on = sorted(names & report.on)
+    yield ok(AREA, backend, f"answers; {len(on)} of the {len(names)} kill and cohort flags of the definitions are on")

@@ -81,16 +81,18 @@ async def examine_runners(
 ) -> Sequence[Finding]:
     """Return a finding for each target of a sub-agent. All targets are checked concurrently."""
     targets = TargetMap(settings.targets.slots, settings.targets.verticals)
-    found = [error("runners", str(each.id), NO_TARGET, remedy) for each, remedy in without_target(settings, catalogue)]
+    findings = [
+        error("runners", str(each.id), NO_TARGET, remedy) for each, remedy in without_target(settings, catalogue)
+    ]
     # Grouped by address: a host that serves ten sub-agents is asked once.
-    used: dict[_Target, list[str]] = {}
+    by_target: dict[_Target, list[str]] = {}
     # Only slots that an orchestrator offers: the sidecar never calls the others, so they need no host.
     offered = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
     for card in catalogue.cards.values():
         if card.definition.slot in offered:
-            _add_to_target(card, targets, policy, settings, used, found)
-    checks = [_examine_host(at, names, seconds, _channels(settings, at.instance)) for at, names in used.items()]
-    return [*found, *await asyncio.gather(*checks)]
+            _add_to_target(card, targets, policy, settings, by_target, findings)
+    checks = [_examine_host(at, names, seconds, _channels(settings, at.instance)) for at, names in by_target.items()]
+    return [*findings, *await asyncio.gather(*checks)]
 
 
 def _add_to_target(
@@ -98,21 +100,21 @@ def _add_to_target(
     targets: TargetMap,
     policy: PolicyMap,
     settings: Settings,
-    used: dict[_Target, list[str]],
-    found: list[Finding],
+    by_target: dict[_Target, list[str]],
+    findings: list[Finding],
 ) -> None:
     """Add a card to the cards of its target, or add a finding if its runner is unknown."""
     definition = card.definition
     try:
         runner = policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner")
     except PluginProblem as problem:
-        found.append(error("runners", str(definition.id), problem.what, problem.remedy))
+        findings.append(error("runners", str(definition.id), problem.what, problem.remedy))
         return
     plugin = policy.host.plugin_of(runner)
     # A card without any target is reported by `without_target`, above.
     target = targets.of(card) or settings.runners.get(runner.name, {}).get("target")
     if target:
-        used.setdefault(_Target(runner.name, plugin, target), []).append(str(definition.id))
+        by_target.setdefault(_Target(runner.name, plugin, target), []).append(str(definition.id))
 
 
 def _channels(settings: Settings, instance: str) -> Callable[[str], grpc.aio.Channel]:

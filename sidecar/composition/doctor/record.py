@@ -38,10 +38,10 @@ def examine_record(settings: Settings, seconds: float) -> Sequence[Finding]:
         return [warning("record", database, "the record is lost when the sidecar stops", "choose sqlite or postgresql")]
     if database == "sqlite":
         return [*_schema(settings), *_room(settings.record.sqlite.path)]
-    found = list(_schema(settings))
+    findings = list(_schema(settings))
     # A finding with a remedy means that the database did not answer usefully; its clock would give the same error
     # again.
-    return found if any(each.remedy for each in found) else [*found, asyncio.run(_clock(settings, seconds))]
+    return findings if any(each.remedy for each in findings) else [*findings, asyncio.run(_clock(settings, seconds))]
 
 
 def _schema(settings: Settings) -> Iterator[Finding]:

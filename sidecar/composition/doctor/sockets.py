@@ -91,8 +91,8 @@ def _refused(about: str, directory: Path, group: int | None, mode: int) -> Findi
 
 def _may_enter(directory: Path, group: int) -> bool:
     """Return whether members of a group can pass through a directory."""
-    found = directory.stat()
-    return bool(found.st_mode & (stat.S_IXGRP if found.st_gid == group else stat.S_IXOTH))
+    status = directory.stat()
+    return bool(status.st_mode & (stat.S_IXGRP if status.st_gid == group else stat.S_IXOTH))
 
 
 def _is_locked(lock: Path) -> bool:

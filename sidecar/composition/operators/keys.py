@@ -36,15 +36,15 @@ def read_operator_keys(configured: OperatorSettings) -> OperatorKeys:
     keys, limits = list[Ed25519PublicKey](), dict[str, KeyLimits]()
     for setting, file, allowed in _configured_keys(configured):
         try:
-            found = read_public_keys_in(file)
+            keys_in_file = read_public_keys_in(file)
         except KeyFileProblem as problem:
             raise SettingsProblem([f"{setting}: {problem}"]) from None
-        for key in found:
+        for key in keys_in_file:
             # One key with two sets of limits would have the rights of the set that happens to be found first.
             first = limits.setdefault(key_id_of(key), allowed)
             if (first.roles, first.subjects) != (allowed.roles, allowed.subjects):
                 raise SettingsProblem([f"{setting}: the key in {file} is {first.name}, too; name each key once"])
-        keys += found
+        keys += keys_in_file
     return OperatorKeys(Ed25519Judge(keys), limits)
 
 

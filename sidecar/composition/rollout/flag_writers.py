@@ -77,8 +77,8 @@ def flag_names(backend: str, routes: FlagRoutes, catalogue: Catalogue | None, vi
     These are the flags of all definitions in the configuration, and of rollouts whose definitions have left it: open
     turns and targets may still depend on them.
     """
-    named = (*_of_cards(catalogue), *_of_rollouts(view))
-    return frozenset(name for name, vertical in named if name is not None and routes.backend_of(vertical) == backend)
+    flags = (*_of_cards(catalogue), *_of_rollouts(view))
+    return frozenset(name for name, vertical in flags if name is not None and routes.backend_of(vertical) == backend)
 
 
 def _of_cards(catalogue: Catalogue | None) -> Iterator[tuple[str | None, Vertical]]:

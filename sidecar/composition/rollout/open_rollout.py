@@ -163,9 +163,9 @@ async def _joined(
     await _pass_flag_names(around, operations)
     _show(around.metrics, operations, export, cohorts)
     # The name of a loop is the class of its method, as in `running.py`.
-    named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in operations.loops]
-    kept = DefinitionCache(around.ports.definitions, operations.definition_watch, ports.store, recorder)
-    return OpenRollout(operations, kept, [*named, *export.loops], cohorts.bound_in, export.problems)
+    named_loops = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in operations.loops]
+    cache = DefinitionCache(around.ports.definitions, operations.definition_watch, ports.store, recorder)
+    return OpenRollout(operations, cache, [*named_loops, *export.loops], cohorts.bound_in, export.problems)
 
 
 async def _pass_flag_names(around: RolloutDependencies, operations: RolloutOperations) -> None:

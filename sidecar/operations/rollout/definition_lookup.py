@@ -74,8 +74,8 @@ def _match_killed(slots: Mapping[Slot, SlotRollout], asked: Kill, held: LocalSto
     exact = (msgspec.structs.replace(asked, slot=held.slot, digest=each) for each in by_digest)
     found = next(filter(None, (match_in(slots, each) for each in exact)), None)
     # Content first, id second: between the local kill and this look-up, the id may have got another content.
-    here = msgspec.structs.replace(asked, slot=held.slot)
-    found = found or (_as_revised(slots, here) if held.slot in slots else None)
+    in_held_slot = msgspec.structs.replace(asked, slot=held.slot)
+    found = found or (_as_revised(slots, in_held_slot) if held.slot in slots else None)
     found = found or match_in(slots, msgspec.structs.replace(asked, digest=""))
     having = (
         DefinitionMatch(each, each.definitions[held.digest])
@@ -87,8 +87,8 @@ def _match_killed(slots: Mapping[Slot, SlotRollout], asked: Kill, held: LocalSto
 
 def _as_revised(slots: Mapping[Slot, SlotRollout], asked: StepRequest) -> DefinitionMatch | None:
     """Return the present state of the requested definition if its content was revised."""
-    fitting = (rollout for slot, rollout in sorted(slots.items()) if asked.slot in {"", slot})
-    revised = ((rollout, as_revised(rollout, asked.definition_id)) for rollout in fitting)
+    rollouts = (rollout for slot, rollout in sorted(slots.items()) if asked.slot in {"", slot})
+    revised = ((rollout, as_revised(rollout, asked.definition_id)) for rollout in rollouts)
     return next((DefinitionMatch(rollout, facts) for rollout, facts in revised if facts is not None), None)
 
 

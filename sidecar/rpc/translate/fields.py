@@ -152,10 +152,10 @@ class Fields:
     def member(self, field: str, number: int, values: Mapping[int, Value], names: Mapping[int, str]) -> Value:
         """A value of an enum. Enums are open in proto3, so the number may be unknown."""
         if number not in values:
-            known = ", ".join(names[each] for each in values)
+            accepted = ", ".join(names[each] for each in values)
             # The problem is collected, so some valid value is returned: the request is refused anyway before it is
             # used.
-            self.refuse(field, f"must be one of {known}; was {names.get(number, number)}")
+            self.refuse(field, f"must be one of {accepted}; was {names.get(number, number)}")
             return next(iter(values.values()))
         return values[number]
 

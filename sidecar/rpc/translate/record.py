@@ -94,8 +94,8 @@ def get_turn(message: pb.GetTurnRequest) -> tuple[TurnId, list[ChildId]]:
     if len(message.child_ids) > MOST_CHILDREN_NAMED:
         fields.refuse("child_ids", f"are over {MOST_CHILDREN_NAMED}; leave them out for all children")
     # Cut also if it was refused: a million ids must not give a million problems.
-    named = enumerate(message.child_ids[:MOST_CHILDREN_NAMED])
-    child_ids = [ChildId(fields.run_side_id(f"child_ids[{place}]", each)) for place, each in named]
+    numbered = enumerate(message.child_ids[:MOST_CHILDREN_NAMED])
+    child_ids = [ChildId(fields.run_side_id(f"child_ids[{place}]", each)) for place, each in numbered]
     fields.check()
     return turn_id, child_ids
 

@@ -66,8 +66,8 @@ def watch_audit(message: pb.WatchAuditRequest) -> AuditQuery:
     """Return the query. Raises `InvalidRequest`."""
     fields = Fields("WatchAuditRequest")
     slot = Slot(fields.definition_name("slot", message.slot)) if message.slot else None
-    named = message.definition_id
-    definition_id = DefinitionId(fields.definition_name("definition_id", named)) if named else None
+    name = message.definition_id
+    definition_id = DefinitionId(fields.definition_name("definition_id", name)) if name else None
     after = fields.count("after_sequence", message.after_sequence, MOST_NUMBER)
     fields.check()
     return AuditQuery(slot=slot, definition_id=definition_id, after=after)

@@ -107,18 +107,18 @@ def override_gate(message: pb.OverrideGateRequest, now: datetime) -> requests.Ov
 
 def roll_back(message: pb.RollBackRequest) -> requests.RollBack:
     """Return the step. Raises `InvalidRequest`."""
-    fields, named = Fields("RollBackRequest"), None
+    fields, successor = Fields("RollBackRequest"), None
     which = message.WhichOneof("afterwards")
     if which == "target_digest":
-        named = Successor(Digest(fields.one_line("target_digest", message.target_digest, LONGEST_DIGEST)))
+        successor = Successor(Digest(fields.one_line("target_digest", message.target_digest, LONGEST_DIGEST)))
         # The oneof is set, so the client meant a target: an empty one must not silently mean the recorded target.
         if not message.target_digest:
             fields.refuse("target_digest", "is empty; leave it out, and the recorded target serves afterwards")
     elif which == "leave_empty":
-        named = Successor()
+        successor = Successor()
         if not message.leave_empty:
             fields.refuse("leave_empty", "is false; leave it out, and the recorded target serves afterwards")
-    step = header(fields, message.header, requests.RollBack, to=named)
+    step = header(fields, message.header, requests.RollBack, to=successor)
     fields.check()
     return step
 

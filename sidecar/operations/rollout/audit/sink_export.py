@@ -106,14 +106,14 @@ class SinkExport(Struct, kw_only=True):
         """Return the rows that may be exported: transitions once they have taken effect, all other rows at once."""
         limit = BATCH
         while True:
-            found = await read_within(self.store.unexported(limit), LONGEST_READ)
-            if isinstance(found, StoreUnavailable):
-                return found
-            ready = [row for row in found if row.effective_at or not isinstance(row.body, TransitionEvent)]
-            if len(found) < limit:
-                # `found` has every row that is not marked as exported. Numbers of marked rows are not needed any more.
-                self.taken[self.name].intersection_update(row.number for row in found)
-            if self._fresh(ready) or len(found) < limit or limit >= MOST:
+            unexported = await read_within(self.store.unexported(limit), LONGEST_READ)
+            if isinstance(unexported, StoreUnavailable):
+                return unexported
+            ready = [row for row in unexported if row.effective_at or not isinstance(row.body, TransitionEvent)]
+            if len(unexported) < limit:
+                # These are all rows that are not marked as exported. Numbers of marked rows are not needed any more.
+                self.taken[self.name].intersection_update(row.number for row in unexported)
+            if self._fresh(ready) or len(unexported) < limit or limit >= MOST:
                 return ready
             limit = min(limit * 5, MOST)  # rows that wait for a bind or for another sink must not block the rest
 

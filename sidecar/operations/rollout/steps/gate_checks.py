@@ -156,8 +156,8 @@ def refuse_unless_passed(results: Sequence[GateResult]) -> None:
     if failed:
         raise GateFailed(words_of(results), metadata={"gate": failed[0].gate})
     if open_gates:
-        held = open_gates[0]
-        raise GateHeld(words_of(results), metadata={"gate": held.gate, "verdict": held.verdict.value})
+        first = open_gates[0]
+        raise GateHeld(words_of(results), metadata={"gate": first.gate, "verdict": first.verdict.value})
 
 
 def _plain(text: object) -> str:

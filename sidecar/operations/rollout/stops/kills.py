@@ -89,7 +89,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         found = self._match_here(asked)
         if found is None or not self._may_be_killed(found.facts):
             return await self._by_the_record(asked, actor)
-        # `hold` comes first: flag and record only inform the other replicas, so both may be slow or fail.
+        # `hold` comes first: it alone stops the definition here. Flag and record tell the other replicas, and may fail.
         stop = self.stops.stop_of(asked, StopKind.KILL, found, actor)
         warnings = await self.stops.hold(stop)
         if self._is_shared(found.facts):
@@ -199,7 +199,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
     ) -> StepAnswer:
         """Return what a kill has reached, including binds here; or raise the record's refusal."""
         here = (REPLICA, *([FLAG] if switched.off else []))
-        held = msgspec.structs.replace(answer_about(*found), active=False, reached=here, edits=switched.edits)
-        answer = reach_of(stop, held, recorded, warnings)
+        local_answer = msgspec.structs.replace(answer_about(*found), active=False, reached=here, edits=switched.edits)
+        answer = reach_of(stop, local_answer, recorded, warnings)
         version = self.stops.views.current().version if isinstance(recorded, StepAnswer) else 0
         return msgspec.structs.replace(answer, version=version)

@@ -48,12 +48,12 @@ def request_of(stop: LocalStop) -> Kill | RampDown:
     return from_json(stop.request_json, kind)
 
 
-def reach_of(stop: LocalStop, held: StepAnswer, recorded: Recorded, warnings: tuple[str, ...]) -> StepAnswer:
+def reach_of(stop: LocalStop, local_answer: StepAnswer, recorded: Recorded, warnings: tuple[str, ...]) -> StepAnswer:
     """Return the answer to a stop, with what it has reached.
 
     Args:
         stop: the stop.
-        held: the answer if the stop holds only here; its `reached` and `edits` are used in any case.
+        local_answer: the answer if the stop holds only here; its `reached` and `edits` are used in any case.
         recorded: the record's answer, or why there is none.
         warnings: about the local stop.
 
@@ -61,13 +61,13 @@ def reach_of(stop: LocalStop, held: StepAnswer, recorded: Recorded, warnings: tu
         SubagentsError: the record has refused the stop.
     """
     if isinstance(recorded, StepAnswer):
-        everywhere = (*held.reached, RECORD)
-        return msgspec.structs.replace(recorded, reached=everywhere, edits=held.edits, warnings=warnings)
+        everywhere = (*local_answer.reached, RECORD)
+        return msgspec.structs.replace(recorded, reached=everywhere, edits=local_answer.edits, warnings=warnings)
     if not isinstance(recorded, StoreUnavailable):
         raise recorded
     # The stop holds here, so the caller gets an answer and no error; `RecordStops` completes it.
     follows = f"the store is unavailable; the {stop.kind.replace('_', '-')} is recorded once the store is back"
-    return msgspec.structs.replace(held, changed=True, warnings=(*warnings, follows))
+    return msgspec.structs.replace(local_answer, changed=True, warnings=(*warnings, follows))
 
 
 class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):

@@ -66,8 +66,8 @@ class RampDownImmediately(msgspec.Struct, frozen=True, kw_only=True):
         taking = self.take(asked, actor, StopInEffect(stop=stop) if is_pending else None)
         recorded = await self.stops.recorded(stop, taking, LONGEST_WRITE)
         # The ramp as binds here use it from now on, whatever the record says.
-        held = msgspec.structs.replace(answer_about(*found), ramp=0, reached=(REPLICA,))
-        return reach_of(stop, held, recorded, warnings)
+        local_answer = msgspec.structs.replace(answer_about(*found), ramp=0, reached=(REPLICA,))
+        return reach_of(stop, local_answer, recorded, warnings)
 
     async def record(self, asked: RampDown, stop: LocalStop) -> Recorded:
         """Record a ramp-down at any revision: its answer has promised that.

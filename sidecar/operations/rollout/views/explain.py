@@ -153,7 +153,7 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         deprecated = frozenset(digest for digest, card in cards.items() if card.definition.deprecated)
         served = serving_definition(rollout, subject, flags, deprecated)
         bucket = bucket_of(rollout.salt, subject.key) if subject.key else None
-        found = [
+        explained = [
             _explain_definition(rollout.definitions[digest], verdict, bucket, flags)
             for digest, verdict in served.verdicts
         ]
@@ -163,7 +163,7 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
             key=subject.key,
             salt=rollout.salt,
             bucket=bucket,
-            verdicts=tuple(found),
+            verdicts=tuple(explained),
             at=at or self.clock.now(),
         )
 

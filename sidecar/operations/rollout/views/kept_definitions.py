@@ -61,9 +61,9 @@ class DefinitionCache:
 
         Source: PF1-FR-8, DESIGN section 4.
         """
-        held = self.card_by_digest(digest)
-        if held is not None:
-            return held
+        card = self.card_by_digest(digest)
+        if card is not None:
+            return card
         reading = self._reading.get(digest)
         if reading is None:
             # No await between the look-up above and this line, so two callers cannot both start a read.

@@ -80,9 +80,9 @@ class RolloutGauges(Struct, frozen=True, kw_only=True):
             configured = facts.digest in cards
             deprecated = configured and cards[facts.digest].definition.deprecated
             # Digests of one id are added up below: each may contradict the configuration in its own way.
-            found = drifts_of(rollout, facts, flags, configured=configured, deprecated=deprecated)
+            drifts = drifts_of(rollout, facts, flags, configured=configured, deprecated=deprecated)
             key = (str(facts.definition_id),)
-            counts[key] = counts.get(key, 0.0) + sum(1 for _ in found)
+            counts[key] = counts.get(key, 0.0) + sum(1 for _ in drifts)
         return counts
 
     def flag_ages(self) -> Mapping[tuple[str, ...], float]:

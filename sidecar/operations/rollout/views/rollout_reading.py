@@ -167,8 +167,8 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
 
     def _slot(self, rollout: SlotRollout, pinned: Mapping[Digest, int]) -> SlotReading:
         cards = current_cards(self.definitions)
-        read = [self._definition(rollout, facts, cards, pinned) for facts in rollout.definitions.values()]
-        return SlotReading(rollout, tuple(read))
+        readings = [self._definition(rollout, facts, cards, pinned) for facts in rollout.definitions.values()]
+        return SlotReading(rollout, tuple(readings))
 
     def _definition(
         self, rollout: SlotRollout, facts: DefinitionFacts, cards: Mapping[Digest, Card], pinned: Mapping[Digest, int]

@@ -100,18 +100,18 @@ class RolloutViews:
                 return
             # Not `<`: after a restored backup the version is lower, and the view must follow the record nevertheless.
             if version != self._read.version:
-                found = await read_within(self._store.rollouts(), LONGEST_READ)
-                if isinstance(found, StoreUnavailable):
+                rollouts = await read_within(self._store.rollouts(), LONGEST_READ)
+                if isinstance(rollouts, StoreUnavailable):
                     return
-                selectable = frozenset(_selectable(found))
+                selectable = frozenset(_selectable(rollouts))
                 # Before the new view is used, so that a bind finds the cards in memory. A failure is ignored: the new
                 # view may contain a rollback, which must not wait for a card.
                 for prepare in self._preparing:
                     await read_within(prepare(selectable), LONGEST_READ)
-                self._read = RolloutView({each.slot: each for each in found}, version)
+                self._read = RolloutView({each.slot: each for each in rollouts}, version)
                 # In the same pass as the new view, without an await: no bind may see the view without the local stops.
                 self._apply_stops(self._tombstones.all(), self._tombstones.ramped_down())
-                for facts in (facts for each in found for facts in each.definitions.values()):
+                for facts in (facts for each in rollouts for facts in each.definitions.values()):
                     self._recorder.known(facts.definition_id)  # counters must exist before their first increase
             # The count includes every turn that was bound by an earlier view: a bind reads the view and registers its
             # turn without an await in between.
@@ -139,8 +139,8 @@ class RolloutViews:
         if not answer.changed:
             return answer
         await self.look()
-        here = self.current().slots.get(answer.slot)
-        if here is not None and here.revision >= answer.revision:
+        rollout = self.current().slots.get(answer.slot)
+        if rollout is not None and rollout.revision >= answer.revision:
             return answer
         return msgspec.structs.replace(answer, warnings=(*answer.warnings, NOT_SHOWN))
 
