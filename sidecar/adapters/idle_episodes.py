@@ -42,8 +42,8 @@ class IdleEpisodes:
         """Remove all episodes that were idle for this time; return how many."""
         # Computed once: otherwise episodes that become idle during the removal would prolong it.
         removed, before = 0, self._now() - idle
-        while gone := await self._remove(before, AT_ONCE):
-            removed += gone
+        while count := await self._remove(before, AT_ONCE):
+            removed += count
         return removed
 
     async def close(self) -> None:

@@ -51,18 +51,18 @@ def load_migrations(package: str) -> tuple[Migration, ...]:
     Raises:
         ValueError: a file has another name, or a number is missing or occurs twice.
     """
-    found = []
+    steps = []
     for file in Path(import_module(package).__path__[0]).iterdir():
         if not file.name.endswith(".sql"):
             continue
         match = FORM.fullmatch(file.name)
         if match is None:
             raise ValueError(f"{package}: {file.name} is not named 0001_<what_it_does>.sql")
-        found.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8")))
-    found.sort(key=lambda each: each.number)
-    if [each.number for each in found] != list(range(1, len(found) + 1)):
+        steps.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8")))
+    steps.sort(key=lambda each: each.number)
+    if [each.number for each in steps] != list(range(1, len(steps) + 1)):
         raise ValueError(f"{package}: the migrations are not numbered from 1 without gaps")
-    return tuple(found)
+    return tuple(steps)
 
 
 def pending(migrations: Sequence[Migration], applied: Mapping[int, str], where: str) -> tuple[Migration, ...]:

@@ -60,7 +60,7 @@ class ReportsDirectory:
         here = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for folder in folders:
-                below = _entered(here, folder)
+                below = _open_folder(here, folder)
                 os.close(here)
                 here = below
             _replace(here, name, content)
@@ -68,7 +68,7 @@ class ReportsDirectory:
             os.close(here)
 
 
-def _entered(here: int, folder: str) -> int:
+def _open_folder(here: int, folder: str) -> int:
     """Open a folder inside the open folder `here`, and create it if absent. Return its file descriptor."""
     # No check before: another program may create the folder in between.
     with suppress(FileExistsError):

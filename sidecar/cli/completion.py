@@ -37,6 +37,6 @@ def _completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> N
 
     bash and zsh: source <(sidecar completion bash). fish: sidecar completion fish | source
     """
-    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # noqa: PLC0415  as above
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # noqa: PLC0415  only on demand
 
     typer.echo(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell.value))

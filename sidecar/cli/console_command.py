@@ -26,7 +26,7 @@ def add_console(app: typer.Typer, settings_of: SettingsOf, environment: Any) -> 
     """
 
     # The parameters of this function are options; `given_by` adds them to the command.
-    def served_at(
+    def console_options(
         listen: Annotated[str, typer.Option("--listen", help="Address and port of the console.")] = DEFAULT,
         certificate: Annotated[
             Path | None, typer.Option("--certificate", help="Certificate of the console, PEM, for HTTPS.")
@@ -40,8 +40,8 @@ def add_console(app: typer.Typer, settings_of: SettingsOf, environment: Any) -> 
         return {"listen": listen, "certificate": certificate, "key": key, "hosts": tuple(host or ())}
 
     @app.command(name="console", epilog=EXIT_CODES)
-    @given_by(served_at, "served")
-    def console(served: dict[str, Any], config: Config = None, target: Targets = None, tls: TlsFolder = None) -> None:
+    @given_by(console_options, "options")
+    def console(options: dict[str, Any], config: Config = None, target: Targets = None, tls: TlsFolder = None) -> None:
         """Serve a web page for operators: what is served now, the rollouts, and the turns.
 
         Each operator signs in with a role token. Several --target show replicas side by side; the first that answers is
@@ -61,5 +61,5 @@ def add_console(app: typer.Typer, settings_of: SettingsOf, environment: Any) -> 
             typer.echo(f"{missing.name} is missing: pip install 'dispatch-sidecar[console]'", err=True)
             raise typer.Exit(EX_USAGE) from None
         raise typer.Exit(
-            serve_console(ConsoleOptions(targets, tls=tls, **served), lambda line: typer.echo(line, err=True))
+            serve_console(ConsoleOptions(targets, tls=tls, **options), lambda line: typer.echo(line, err=True))
         )

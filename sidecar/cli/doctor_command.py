@@ -46,14 +46,14 @@ def add_doctor(app: typer.Typer, read: Callable[[Path | None], "Settings"], exam
         """
         settings = read(config)
         # A generator: each finding is printed at once, because later checks may use up their time limits.
-        found = examine()(settings, timeout)
-        raise typer.Exit(_print_json(found) if as_json_text else _print_text(found))
+        findings = examine()(settings, timeout)
+        raise typer.Exit(_print_json(findings) if as_json_text else _print_text(findings))
 
 
-def _print_text(found: Iterable["Finding"]) -> int:
+def _print_text(findings: Iterable["Finding"]) -> int:
     """Print each finding immediately. Returns the exit code."""
     counts = dict.fromkeys(SIGNS, 0)
-    for each in found:
+    for each in findings:
         counts[each.level] += 1
         about = f"{each.about}: " if each.about else ""
         typer.echo(f"{SIGNS[each.level]:<8} {each.area:<13} {about}{each.text}")
@@ -64,9 +64,9 @@ def _print_text(found: Iterable["Finding"]) -> int:
     return int(counts["error"] > 0)
 
 
-def _print_json(found: Iterable["Finding"]) -> int:
+def _print_json(findings: Iterable["Finding"]) -> int:
     """Print one array of objects with the fields of `Finding`. Returns the exit code."""
     # A JSON array must be complete, so nothing is printed before the last check.
-    every = list(found)
+    every = list(findings)
     typer.echo(json.dumps([asdict(each) for each in every], indent=2))
     return int(any(each.level == "error" for each in every))

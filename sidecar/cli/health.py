@@ -45,10 +45,10 @@ def health_alone(arguments: Sequence[str], variables: Mapping[str, str], out: Te
         case _:
             return None
     host, _, port = (address or "").rpartition(":")
-    known = bool(host) and port.isascii() and port.isdigit() and 0 < int(port) <= 65535  # noqa: PLR2004  the last port
+    is_address = bool(host) and port.isascii() and port.isdigit() and 0 < int(port) <= 65535  # noqa: PLR2004  the last port
     # An invalid setting is not reported here: the complete command line reads the settings again and explains the
     # problem.
-    return health(address, PATIENCE, out) if address and known else None
+    return health(address, PATIENCE, out) if address and is_address else None
 
 
 def health(ops_address: str, patience: float, out: TextIO) -> int:

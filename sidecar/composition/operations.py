@@ -101,7 +101,7 @@ def _dispatch_methods(
     if not parts.settings.session.enabled:
         return DispatchServicer(operations, write_timeout, principals=principals).without_lanes(), None
     from sidecar.composition.lanes import opened_lanes, session_rules  # noqa: PLC0415  only where lanes are offered
-    from sidecar.rpc.session.rules import contract  # noqa: PLC0415  the same reason
+    from sidecar.rpc.session.rules import contract  # noqa: PLC0415  only where lanes are offered
 
     rules = session_rules(parts.settings)
     methods = DispatchServicer(operations, write_timeout, contract(rules), principals).methods()

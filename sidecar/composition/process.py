@@ -66,7 +66,7 @@ def run(settings: Settings) -> int:
             return ExitCode.OK
     # After the log is closed, so that this line is the last one. It is cleaned, because a problem may quote a setting.
     sys.stderr.write(redactor.clean(f"the sidecar cannot start:\n{problem}\n"))
-    # A supervisor may retry this one: the other process may just be about to end.
+    # A supervisor may retry after `UNAVAILABLE`: the process that serves the address may be about to end.
     return ExitCode.UNAVAILABLE if isinstance(problem, AddressInUse) else ExitCode.CONFIGURATION
 
 

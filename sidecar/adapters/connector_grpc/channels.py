@@ -57,26 +57,26 @@ class Channels:
             await connection.channel.close()
 
     async def _connection(self, target: str) -> _Connection | None:
-        found = self._open.get(target)
-        if found is not None:
+        existing = self._open.get(target)
+        if existing is not None:
             self._open.move_to_end(target)
-            return found
+            return existing
         # Each use moves its entry to the end, so the first one without calls was unused for longest.
         unused = next((name for name, each in self._open.items() if each.calls == 0), None)
-        full = len(self._open) >= self._settings.max_connections
+        is_full = len(self._open) >= self._settings.max_connections
         # None instead of a wait: the call has a deadline, and a connection may be in use for minutes.
-        if full and unused is None:
+        if is_full and unused is None:
             return None
-        gone = self._open.pop(unused) if full and unused is not None else None
-        made = _Connection(self._opened(target))
-        self._open[target] = made
-        if gone is not None:
-            made.calls += 1  # counted before the wait, so that the eviction of idle channels does not close it
-            await gone.channel.close()
-            made.calls -= 1
-        return made
+        evicted = self._open.pop(unused) if is_full and unused is not None else None
+        new = _Connection(self._open_channel(target))
+        self._open[target] = new
+        if evicted is not None:
+            new.calls += 1  # counted before the wait, so that the eviction of idle channels does not close it
+            await evicted.channel.close()
+            new.calls -= 1
+        return new
 
-    def _opened(self, target: str) -> grpc.aio.Channel:
+    def _open_channel(self, target: str) -> grpc.aio.Channel:
         options = _options(self._settings)
         if self._tls is None or target.startswith(UNIX_SCHEMES):
             return grpc.aio.insecure_channel(target, options=options)

@@ -94,9 +94,9 @@ class RestConnector:
         """
         # Before anything is sent: a call that cannot be sent must be known as unsent, because then it may be repeated.
         body = body_of(call)
-        missing = self._missing(call)
-        if body is None or missing is not None:
-            return EnricherRefused(missing or RefusalKind.MALFORMED, sent=False)
+        refusal = self._refusal_of(call)
+        if body is None or refusal is not None:
+            return EnricherRefused(refusal or RefusalKind.MALFORMED, sent=False)
         if not self._allow_remote and is_plain_beyond(call.endpoint):
             fault = Fault(without_query(call.endpoint), address_of(call.endpoint), remedy=UNENCRYPTED)
             return EnricherRefused(RefusalKind.UNAVAILABLE, fault, sent=False)
@@ -106,7 +106,7 @@ class RestConnector:
                 bearer = None if self._exchange is None else await self._exchange.bearer_for(call)
                 if isinstance(bearer, EnricherRefused):
                     return bearer
-                return await self._sent(call, body, bearer)
+                return await self._send(call, body, bearer)
         except TimeoutError:
             # Counts as sent: after a timeout it is unknown whether the service has acted.
             return EnricherRefused(RefusalKind.TIMEOUT)
@@ -114,14 +114,14 @@ class RestConnector:
             sent = not isinstance(error, NEVER_SENT)
             return EnricherRefused(RefusalKind.UNAVAILABLE, fault_behind(error, call.endpoint), sent)
 
-    def _missing(self, call: EnricherCall) -> RefusalKind | None:
-        """Return why nothing can be sent."""
+    def _refusal_of(self, call: EnricherCall) -> RefusalKind | None:
+        """Return why the call cannot be sent; None: it can."""
         if not call.principal:
             return RefusalKind.MISSING_PRINCIPAL
-        away = self._closed or problem_with_endpoint(call.endpoint) is not None
-        return RefusalKind.UNAVAILABLE if away else None
+        is_unavailable = self._closed or problem_with_endpoint(call.endpoint) is not None
+        return RefusalKind.UNAVAILABLE if is_unavailable else None
 
-    async def _sent(self, call: EnricherCall, body: bytes, bearer: str | None) -> EnricherReply:
+    async def _send(self, call: EnricherCall, body: bytes, bearer: str | None) -> EnricherReply:
         async with (
             self._pools.pool() as pool,
             pool.stream(

@@ -95,16 +95,16 @@ class Gunzip:
         Raises:
             Unreadable: the bytes are not gzip, or come after the end of the stream.
         """
-        left = piece
-        while left:
+        remaining = piece
+        while remaining:
             try:
-                part = self._stream.decompress(left, LARGEST_PART)
+                part = self._stream.decompress(remaining, LARGEST_PART)
             except zlib.error:
                 raise Unreadable from None
             # Bytes after the end, e.g. a second stream, are not covered by the checksum of the first.
             if self._stream.unused_data:
                 raise Unreadable
-            left = self._stream.unconsumed_tail
+            remaining = self._stream.unconsumed_tail
             yield part
 
     @property

@@ -19,7 +19,7 @@ from sidecar.operations.record.ports import CommitUnknown
 
 PACKAGE: Final = "sidecar.adapters.memory_sqlite"
 APPLICATION_ID: Final = 0x53436869
-"""`SChi`."""
+"""The text `SChi` as a number."""
 EPISODES: Final = (
     "SELECT episode_no, principal || char(31) || episode_id FROM history_episodes"
     " WHERE episode_no > ? ORDER BY episode_no LIMIT ?"

@@ -88,14 +88,14 @@ class KeySource:
         # Cleared before the fetch: the result may lack a key that is missed during the fetch, so another must follow.
         self._wanted.clear()
         # The age counts from the request, not from the answer: in between, the issuer may have withdrawn a key.
-        begun = self._clock.monotonic()
+        requested_at = self._clock.monotonic()
         try:
             async with asyncio.timeout(FETCH_SECONDS):
                 keys = keys_of(await self._fetch(), self._algorithms)
         except (KeysUnusable, OSError, TimeoutError, httpx.HTTPError) as error:
             self._report("issuer_keys_unusable", f"{type(error).__name__}: {error}"[:200])
             return
-        self._keys, self._fetched_at = keys, begun
+        self._keys, self._fetched_at = keys, requested_at
 
 
 def fetching(where: Path | str) -> Fetch:

@@ -51,18 +51,18 @@ def keys_of(text: bytes, algorithms: frozenset[str]) -> IssuerKeys:
         raise KeysUnusable("it is no JWKS: an object with a list `keys`") from None
     if not isinstance(listed, list) or len(listed) > MOST_KEYS:
         raise KeysUnusable(f"its `keys` are no list of at most {MOST_KEYS}")
-    found: dict[str, tuple[str, Any]] = {}
+    by_id: dict[str, tuple[str, Any]] = {}
     for each in listed:
-        named = _usable(each, algorithms)
-        if named is None:
+        usable = _usable(each, algorithms)
+        if usable is None:
             continue
         # The whole JWKS is refused: otherwise the order in the answer would decide which of the two keys is valid.
-        if named[0] in found:
-            raise KeysUnusable(f"two keys have the kid {named[0][:40]!r}")
-        found[named[0]] = named[1:]
-    if not found:
+        if usable[0] in by_id:
+            raise KeysUnusable(f"two keys have the kid {usable[0][:40]!r}")
+        by_id[usable[0]] = usable[1:]
+    if not by_id:
         raise KeysUnusable(f"it has no key with a kid for signatures by {', '.join(sorted(algorithms))}")
-    return IssuerKeys(found)
+    return IssuerKeys(by_id)
 
 
 def _usable(jwk: Any, algorithms: frozenset[str]) -> tuple[str, str, Any] | None:

@@ -47,8 +47,8 @@ def signed_claims(
     """
     if len(token) > LONGEST or not token.isascii():
         raise TokenProblem("malformed", f"it is over {LONGEST} characters, or has some that no token has")
-    known = keys.current()
-    if known is None:
+    issuer_keys = keys.current()
+    if issuer_keys is None:
         keys.miss()  # so that the keys are fetched soon, not after the whole interval
         raise TokenProblem("issuer_away", "the keys of the issuer are not known; try again")
     try:
@@ -56,12 +56,12 @@ def signed_claims(
     except jwt.PyJWTError:
         raise TokenProblem("malformed", "it is neither a minted token nor one of the issuer") from None
     # The header is not verified yet. It only selects the key, and the key determines the algorithm.
-    found = known.by_id.get(str(head.get("kid")))
-    if found is None:
+    algorithm_and_key = issuer_keys.by_id.get(str(head.get("kid")))
+    if algorithm_and_key is None:
         # The issuer may have a new key, which the next fetch returns.
         keys.miss()
         raise TokenProblem("signature", "it is not signed by a key of the issuer that is known; try again soon")
-    algorithm, key = found
+    algorithm, key = algorithm_and_key
     # `crit` and `b64` name extensions that change what is signed. The library would ignore or support them.
     if head.get("alg") != algorithm or "crit" in head or "b64" in head:
         raise TokenProblem("signature", "its header asks for another way to check it than the key has")

@@ -76,11 +76,15 @@ class UserTokens:
 
     def _principal(self, claims: Mapping[str, Any]) -> str:
         # Nothing is trimmed or converted: otherwise two users of the issuer could become one principal.
-        found = claims.get(self._rules.principal_claim)
-        if not isinstance(found, str) or not 1 <= len(found) <= LONGEST_PRINCIPAL or not found.isprintable():
+        principal = claims.get(self._rules.principal_claim)
+        if (
+            not isinstance(principal, str)
+            or not 1 <= len(principal) <= LONGEST_PRINCIPAL
+            or not principal.isprintable()
+        ):
             text = f"its claim {self._rules.principal_claim} is not 1 to {LONGEST_PRINCIPAL} printable characters"
             raise TokenProblem("principal", text)
-        return found
+        return principal
 
 
 def unproven(cause: str, text: str) -> Unauthenticated:

@@ -46,7 +46,7 @@ class PluginThreads:
         """Create a connector. An error of `make` is raised for a built-in plugin; for an installed one, calls fail."""
         if self._host.is_own(spec):
             return make()
-        from sidecar.adapters.plugin_threads.made_later import IsolatedConnector  # noqa: PLC0415  the same reason
+        from sidecar.adapters.plugin_threads.made_later import IsolatedConnector  # noqa: PLC0415  only with plugins
 
         return IsolatedConnector(self._thread(spec), make, needs_user_token=needs_user_token)
 
@@ -54,12 +54,12 @@ class PluginThreads:
         """Create a runner. An error of `make` is raised for a built-in plugin; for an installed one, attempts fail."""
         if self._host.is_own(spec):
             return make()
-        from sidecar.adapters.plugin_threads.made_later import IsolatedRunner  # noqa: PLC0415  the same reason
+        from sidecar.adapters.plugin_threads.made_later import IsolatedRunner  # noqa: PLC0415  only with plugins
 
         return IsolatedRunner(self._thread(spec), make, target)
 
     def _thread(self, spec: PluginSpec) -> "PluginThread":
-        from sidecar.adapters.plugin_threads.thread import PluginThread  # noqa: PLC0415  the same reason
+        from sidecar.adapters.plugin_threads.thread import PluginThread  # noqa: PLC0415  only with plugins
 
         thread = self._of_runners.get(spec.name) if spec.kind is PluginKind.RUNNER else None
         if thread is None:

@@ -1,8 +1,8 @@
 """Informs subscribers when this or another sidecar has committed a change to the PostgreSQL database.
 
 A notification of PostgreSQL is only a hint, because connection poolers and dead networks lose notifications. The
-version number in the database decides. It is read after each hint, and once a second in any case. The latter also
-detects a dead connection.
+version number in the database decides. It is read after each hint, and once a second in any case. The read
+once a second also detects a dead connection.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class Changes:
         """Listen until the connection breaks, then raise `StoreUnavailable`. The caller calls it again later."""
         connection = self._connection = await connected(self._dsn, self._limits)
         try:
-            await self._bounded(connection.add_listener(self._channel, self._hinted))
+            await self._bounded(connection.add_listener(self._channel, self._note_hint))
             while True:
                 # Cleared before the version is read: a hint during the read sets the event again, for another read.
                 self._woken.clear()
@@ -75,7 +75,7 @@ class Changes:
                     # sidecars see the change with their next read of the version.
                     self._to_announce = False
                     await self._bounded(connection.execute("select pg_notify($1, '')", self._channel))
-                await self._look(connection)
+                await self._check_version(connection)
                 await asyncio.sleep(SPACING)
                 await self._until_woken()
         # A time limit counts, too: on a dead network, the read once a second is the only sign of it.
@@ -90,7 +90,7 @@ class Changes:
         if self._connection is not None:
             self._connection.terminate()
 
-    async def _look(self, connection: Connection) -> None:
+    async def _check_version(self, connection: Connection) -> None:
         version = await self._bounded(connection.fetchval(self._version_sql))
         if version != self._seen:
             self._seen = version
@@ -109,5 +109,5 @@ class Changes:
         async with asyncio.timeout(self._limits.statement):
             return await work
 
-    def _hinted(self, *_: object) -> None:
+    def _note_hint(self, *_: object) -> None:
         self._woken.set()

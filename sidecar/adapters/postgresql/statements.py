@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 REPEATED: Final = frozenset({"40P01", "40001"})
 """SQL states of a deadlock and of a serialization failure, after which nothing of the transaction was stored."""
 TRIES: Final = 3
-"""Maximum number of attempts of such a transaction."""
+"""Maximum number of attempts of a transaction that fails with one of these states."""
 
 
 class StatementExecutor:
@@ -98,8 +98,8 @@ async def run(fetch: Callable[..., Any], steps: Steps[Result]) -> Result:
         except StopIteration as end:
             result: Result = end.value
             return result
-        found = await fetch(sql, *(_storable(each) if isinstance(each, str) else each for each in values))
-        rows = [[unescape_nul(each) if isinstance(each, str) else each for each in row] for row in found]
+        raw_rows = await fetch(sql, *(_storable(each) if isinstance(each, str) else each for each in values))
+        rows = [[unescape_nul(each) if isinstance(each, str) else each for each in row] for row in raw_rows]
 
 
 def _storable(text: str) -> str:

@@ -86,7 +86,7 @@ class JournalContents(Struct):
             turn = self.turns[append.turn_id] = StoredTurn(append.day, append.index, append.head)
         turn.head, turn.index = append.head, append.index or turn.index
         turn.facts += append.facts
-        before = 0 if append.before == 0 else turn.weight  # the total does not contain a new turn yet
+        old_weight = 0 if append.before == 0 else turn.weight  # the total does not contain a new turn yet
         for fact in append.facts:
             turn.weight += OF_A_ROW + len(fact.body) + len(fact.texts or b"")
             self.number += 1
@@ -106,7 +106,7 @@ class JournalContents(Struct):
             self.last_called.move_to_end(append.index.episode_id)
         if append.head.ended:  # a fact may follow the end, e.g. a score; the turn then keeps its place
             self.ended[append.turn_id] = None
-        self.weight += turn.weight - before
+        self.weight += turn.weight - old_weight
         while len(self.turns) > self.kept or (self.weight > self.most_bytes and len(self.turns) > 1):
             # Without its facts, an open turn fails. Open turns are therefore dropped last, and never the turn of this
             # append.

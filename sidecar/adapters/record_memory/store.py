@@ -46,8 +46,8 @@ class MemoryStore(JournalStore):
 
 def records_in(contents: JournalContents) -> tuple[Record, ...]:
     """Return the records of all facts of a journal, in order. Frames follow the fact with which they were stored."""
-    found = [each for turn_id in contents.turns for each in _numbered(contents, TurnState(turn_id))]
-    return tuple(record for _, record in sorted(found, key=lambda each: each[0]))
+    numbered = [each for turn_id in contents.turns for each in _numbered(contents, TurnState(turn_id))]
+    return tuple(record for _, record in sorted(numbered, key=lambda each: each[0]))
 
 
 def _numbered(contents: JournalContents, state: TurnState) -> Iterator[tuple[int, Record]]:

@@ -11,7 +11,7 @@ from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.appends import TurnAppend
 
 TURN, FACT, FRAMES = 10, 8, 5
-"""Columns of each."""
+"""The numbers of columns that `journal_append` takes for turns, facts and frames."""
 APPEND: Final = f"select journal_append({', '.join(f'${number}' for number in range(1, TURN + FACT + FRAMES + 2))})"
 PARTITION: Final = "select journal_partition($1)"
 
@@ -20,16 +20,17 @@ async def append(connection: Connection, instance: InstanceId, appends: Sequence
     """Store the facts of turns, each given once; return the turns whose facts were stored."""
     # In the order of turn ids: `journal_append` locks the heads in this order, so two sidecars cannot deadlock.
     ordered = sorted(appends, key=lambda each: each.turn_id)
-    given = (instance, *_arguments(ordered))
+    arguments = (instance, *_arguments(ordered))
     try:
-        kept = await connection.fetchval(APPEND, *given)
-    # Usually `renew_lease` has created it the day before.
-    except asyncpg.CheckViolationError:  # there is no partition for the day of a turn; nothing was stored
-        # In order, for the same reason: creating a partition takes locks.
+        stored = await connection.fetchval(APPEND, *arguments)
+    # There is no partition for the day of a turn, so nothing was stored. Usually `renew_lease` has created the
+    # partition the day before.
+    except asyncpg.CheckViolationError:
+        # In the order of days, so that two sidecars cannot deadlock: creating a partition takes locks.
         for day in sorted({each.day for each in appends}):
             await connection.execute(PARTITION, day)
-        kept = await connection.fetchval(APPEND, *given)
-    return frozenset(each.turn_id for each, is_kept in zip(ordered, kept, strict=True) if is_kept)
+        stored = await connection.fetchval(APPEND, *arguments)
+    return frozenset(each.turn_id for each, is_stored in zip(ordered, stored, strict=True) if is_stored)
 
 
 def _arguments(appends: Sequence[TurnAppend]) -> tuple[Any, ...]:
@@ -52,11 +53,19 @@ def _turn(append: TurnAppend) -> tuple[Any, ...]:
         raise ValueError(f"turn {append.turn_id} begins without an index")
     # NULL keeps the stored value of these columns. `unsettled` is always written: there NULL means that nothing is
     # open.
-    found = (None,) * 4 if index is None else (index.episode_id, index.expires_at, index.ended_at, index.called)
+    of_index = (None,) * 4 if index is None else (index.episode_id, index.expires_at, index.ended_at, index.called)
     unsettled = [(each, head.dispatches[each].owner) for each in head.unsettled]
     began = append.facts[0].at if append.before == 0 else None
-    left = msgspec.json.encode(unsettled).decode() if unsettled else None
-    return (append.turn_id, append.day, append.before, append.before + len(append.facts), began, *found, left)
+    unsettled_json = msgspec.json.encode(unsettled).decode() if unsettled else None
+    return (
+        append.turn_id,
+        append.day,
+        append.before,
+        append.before + len(append.facts),
+        began,
+        *of_index,
+        unsettled_json,
+    )
 
 
 def _columns(rows: Iterable[tuple[Any, ...]], columns: int) -> list[Sequence[Any]]:

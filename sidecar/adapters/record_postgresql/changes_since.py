@@ -58,12 +58,12 @@ async def changed(asking: StatementExecutor, after: Watermarks, limit: int, only
     # Four statements without a common snapshot: a pooler may run each on another connection. The order makes that safe.
     # Alterations are read first, facts up to the heads that were read before them.
     alterations: int = await asking.value(ALTERATIONS)
-    marks = {who: mark.number for who, mark in after.reached.items()}
+    marks = {instance: mark.number for instance, mark in after.reached.items()}
     behind = await asking.rows(BEHIND, list(marks), list(marks.values()), None if only is None else list(only))
-    for who, mark, newest, _ in behind:
+    for instance, mark, newest, _ in behind:
         # The numbers of an instance only grow, so the database was restored to a state before the mark.
         if mark > newest:
-            raise NotThisJournal(f"{who} has {newest} facts, but {mark} were read before")
+            raise NotThisJournal(f"{instance} has {newest} facts, but {mark} were read before")
     days = sorted({day for row in behind for day in row["days"] or ()})
     sequences = [row[:3] for row in behind if row["days"]]
     rows = await asking.rows(NEXT, days, *map(list, zip(*sequences, strict=True)), limit) if sequences else []
@@ -72,38 +72,38 @@ async def changed(asking: StatementExecutor, after: Watermarks, limit: int, only
         reached[row["instance_id"]] = ReadPosition(row["number"], row["link"])
     # A page may end inside a sequence. The rest of it is reported as a backlog, with the time of its first fact.
     missing: dict[str, int] = {}
-    left = 0
-    for who, mark, newest, of_days in behind:
-        number = reached[who].number if who in reached else mark
+    backlog = 0
+    for instance, mark, newest, of_days in behind:
+        number = reached[instance].number if instance in reached else mark
         if number == newest:
             continue
         # A page that is not full has all facts up to the newest ones. Those that it lacks were removed by retention,
         # and the position skips them. Otherwise they would count as a backlog forever.
         if not of_days or len(rows) < limit:
-            reached[who] = ReadPosition(newest, b"")
+            reached[instance] = ReadPosition(newest, b"")
         else:
-            missing[who] = number
-            left += newest - number
+            missing[instance] = number
+            backlog += newest - number
     as_of = await asking.value(FIRST_MISSING, days, list(missing), list(missing.values())) if missing else None
-    return Changes(_turns(rows), Watermarks(reached, alterations, after.generation), left, as_of)
+    return Changes(_turns(rows), Watermarks(reached, alterations, after.generation), backlog, as_of)
 
 
 def _turns(rows: Sequence[Any]) -> tuple[ChangedTurn, ...]:
     """Return the turns of some facts.
 
-    If the facts of a turn are not consecutive, only the newest is returned: all must be read.
+    If the facts of a turn are not consecutive, only the newest one is returned: the caller must read the whole turn.
     """
     facts: dict[TurnId, dict[int, Stored]] = {}
     for row in rows:
         facts.setdefault(TurnId(row["turn_id"]), {})[row["version"]] = fact_from(row)
     turns: list[ChangedTurn] = []
-    for turn_id, kept in facts.items():
+    for turn_id, by_version in facts.items():
         # Several instances may append to one turn, and each has its own sequence. A page may therefore contain later
         # facts of a turn, but not the facts of another instance in between.
-        versions = sorted(kept)
-        whole = versions[-1] - versions[0] == len(versions) - 1
-        told = versions if whole else versions[-1:]
-        turns.append(ChangedTurn(turn_id, told[0], tuple(kept[version] for version in told)))
+        versions = sorted(by_version)
+        is_consecutive = versions[-1] - versions[0] == len(versions) - 1
+        returned = versions if is_consecutive else versions[-1:]
+        turns.append(ChangedTurn(turn_id, returned[0], tuple(by_version[version] for version in returned)))
     return tuple(turns)
 
 

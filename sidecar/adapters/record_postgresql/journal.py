@@ -94,8 +94,8 @@ class PostgresJournal(PostgresErasing):
         # One statement, so it is one transaction without a round trip for BEGIN and COMMIT. At READ COMMITTED the
         # comparison with the head is repeated on the present row after a wait for its lock, so no stricter isolation is
         # needed.
-        kept = await self._asking.commit(partial(append, instance=self._instance, appends=appends))
-        return [each.turn_id in kept for each in appends]
+        stored = await self._asking.commit(partial(append, instance=self._instance, appends=appends))
+        return [each.turn_id in stored for each in appends]
 
     async def renew_lease(self) -> None:
         """Renew the lease of this process; count and report a lease that had expired. See the port.

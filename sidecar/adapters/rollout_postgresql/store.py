@@ -78,19 +78,19 @@ class PostgresRollouts(TabledRollouts):
         self._changes.close()
         self._writer.close()
         if self._own_readers is not None:
-            # Only its own. The connections of the record may still be in use.
+            # Only the connections of this store. Those of the record may still be in use.
             self._own_readers.close()
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
         """Publish the version and the bound turns of this replica, and remove replicas that were silent for long."""
 
-        def published() -> Steps[None]:
+        def publish_and_forget() -> Steps[None]:
             # `SHOW` writes no row while the version stays and `PUBLISH_INTERVAL` has not passed. This saves most
             # writes, because every replica calls this each second.
             if (yield (SHOW, self._instance, version, at, PUBLISH_INTERVAL, text_of(pinned.turns))):
                 yield (FORGET, max(LISTED_FOR, pinned.lasting + ALIVE_FOR))
 
-        await self._confirmed(published)
+        await self._confirmed(publish_and_forget)
 
     async def replicas(self) -> Sequence[Replica]:
         """Return the replicas that have published within `LISTED_FOR`, by id."""

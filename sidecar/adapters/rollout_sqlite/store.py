@@ -54,17 +54,17 @@ class SqliteRollouts(TabledRollouts):
         process with this file.
         """
         self._shown = (version, at)
-        before, published_at = self._published or (NOTHING_PINNED, at)
-        if before.turns != pinned.turns or (pinned.turns and at - published_at >= PUBLISH_INTERVAL):
+        last_pinned, published_at = self._published or (NOTHING_PINNED, at)
+        if last_pinned.turns != pinned.turns or (pinned.turns and at - published_at >= PUBLISH_INTERVAL):
 
-            def published() -> Steps[None]:
+            def publish_and_forget() -> Steps[None]:
                 yield (SHOW, self._instance, version, at, text_of(pinned.turns))
                 # The turns of an earlier process may still be open for `lasting`. Until then a decommission must know
                 # of them.
                 yield (FORGET, at - max(LISTED_FOR, pinned.lasting + ALIVE_FOR))
 
             # Readers are not notified: only decommissions read these rows, and they do so when they need them.
-            await self._confirmed(published)
+            await self._confirmed(publish_and_forget)
             # Set only after the commit: if it fails, the next call writes again.
             self._published = (pinned, at)
 
@@ -77,8 +77,8 @@ class SqliteRollouts(TabledRollouts):
 
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
         """Return the last publication of each earlier process with this file, within a time."""
-        found = await self._read(_published_since(self._clock.now() - within))
-        return [each for each in found if each.instance != self._instance]  # its own turns are in its memory
+        publications = await self._read(_published_since(self._clock.now() - within))
+        return [each for each in publications if each.instance != self._instance]  # its own turns are in memory
 
     async def _read(self, steps: Steps[Result]) -> Result:
         return await self._engine.read(lambda connection: run(connection, steps))

@@ -32,8 +32,8 @@ def read_secret(path: Path, shortest: int = SHORTEST) -> str:
     """
     secret = _text_in(path, shortest)
     if len(secret) < shortest or not secret.isprintable():
-        how = _how(path) if shortest == SHORTEST else ""
-        raise SecretFileProblem(f"{path} must hold one line of {shortest} characters or more{how}")
+        hint = _how_to_create(path) if shortest == SHORTEST else ""
+        raise SecretFileProblem(f"{path} must hold one line of {shortest} characters or more{hint}")
     return secret
 
 
@@ -45,7 +45,7 @@ def read_secrets(path: Path) -> tuple[str, ...]:
     """
     lines = tuple(line.strip() for line in _text_in(path, SHORTEST).splitlines())
     if not lines or any(len(each) < SHORTEST or not each.isprintable() for each in lines):
-        raise SecretFileProblem(f"{path} must hold lines of {SHORTEST} characters or more{_how(path)}")
+        raise SecretFileProblem(f"{path} must hold lines of {SHORTEST} characters or more{_how_to_create(path)}")
     return lines
 
 
@@ -55,24 +55,26 @@ def _text_in(path: Path, shortest: int) -> str:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
             # The open file is checked and not the path, which could be exchanged between the check and the read.
-            found = os.fstat(handle)
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
                 raise SecretFileProblem(f"{path} is not a regular file")
-            if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise SecretFileProblem(
-                    f"{path} may be read by others (mode {found.st_mode & 0o777:04o}): chmod 0400 it"
+                    f"{path} may be read by others (mode {status.st_mode & 0o777:04o}): chmod 0400 it"
                 )
             content = file.read(LARGEST)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError) and shortest == SHORTEST
-        raise SecretFileProblem(f"{path} cannot be read: {error.strerror}{_how(path) if missing else ''}") from None
+        raise SecretFileProblem(
+            f"{path} cannot be read: {error.strerror}{_how_to_create(path) if missing else ''}"
+        ) from None
     try:
         return from_ascii(content).strip()
     except DecodeError:
         raise SecretFileProblem(f"{path} holds more than ASCII text; write the secret as hex or base64") from None
 
 
-def _how(path: Path) -> str:
+def _how_to_create(path: Path) -> str:
     """Return the command that creates a random secret, for a message. Not for a secret with a form, e.g. a DSN."""
     import shlex  # noqa: PLC0415  only a refusal needs it
 

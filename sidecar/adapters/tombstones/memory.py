@@ -32,7 +32,7 @@ class TombstonesInMemory:
             self.remember(stop)
         for key in recorded:
             self._pending.pop(key, None)
-        self._settle()
+        self._update_digests()
 
     async def add(self, stop: LocalStop) -> None:
         """Remember a stop."""
@@ -45,7 +45,7 @@ class TombstonesInMemory:
         if stop.key in known:
             return False
         known[stop.key] = self._pending[stop.key] = stop
-        self._settle()
+        self._update_digests()
         return True
 
     def all(self) -> frozenset[Digest]:
@@ -54,7 +54,7 @@ class TombstonesInMemory:
 
     def ramped_down(self) -> frozenset[Digest]:
         """Return the digests of all definitions whose ramp counts as 0 % at this sidecar."""
-        return self._down
+        return self._ramped_down
 
     def pending(self) -> Sequence[LocalStop]:
         """Return the stops that the rollout store does not have yet, oldest first."""
@@ -81,9 +81,9 @@ class TombstonesInMemory:
         """Mark a stop as recorded. Return false if it was marked before."""
         if self._pending.pop(stop.key, None) is None:
             return False
-        self._settle()
+        self._update_digests()
         return True
 
-    def _settle(self) -> None:
+    def _update_digests(self) -> None:
         self._killed = self._held.union(key.digest for key in self._kills)
-        self._down = frozenset(key.digest for key in self._pending if key.kind is StopKind.RAMP_DOWN)
+        self._ramped_down = frozenset(key.digest for key in self._pending if key.kind is StopKind.RAMP_DOWN)

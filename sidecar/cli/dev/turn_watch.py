@@ -36,13 +36,13 @@ class TurnWatch:
     Args:
         where: the sidecar.
         screen: the output that the timelines are drawn for.
-        found: the queue that receives `Answers` and `TurnEnded`.
+        events: the queue that receives `Answers` and `TurnEnded`.
     """
 
-    def __init__(self, where: SidecarAddress, screen: Screen, found: "SimpleQueue[Any]") -> None:
+    def __init__(self, where: SidecarAddress, screen: Screen, events: "SimpleQueue[Any]") -> None:
         self._where = where
         self._screen = screen
-        self._found = found
+        self._events = events
         self._shown: set[str] = set()
         # Turns of an earlier session are in the same record.
         self._since = datetime.now(UTC)
@@ -73,7 +73,7 @@ class TurnWatch:
         while not self._stop.wait(INTERVAL):
             rows, _ = client.turns(pb.ListTurnsRequest(), MOST)
             if not answered:
-                self._found.put(Answers())
+                self._events.put(Answers())
                 answered = True
             # The list is newest first; timelines are shown in the order in which turns began.
             for row in reversed(rows):
@@ -81,4 +81,4 @@ class TurnWatch:
                 if ended and row.turn_id not in self._shown:
                     self._shown.add(row.turn_id)
                     drawing = Drawing(self._screen.marks, self._screen.width, datetime.now(UTC))
-                    self._found.put(TurnEnded(tuple(turn_lines(client.turn(row.turn_id), drawing))))
+                    self._events.put(TurnEnded(tuple(turn_lines(client.turn(row.turn_id), drawing))))

@@ -38,10 +38,10 @@ def add_evaluation(app: typer.Typer, settings_of: SettingsOf, environment: FromE
     """
     placed = given_by(place_of_operators(settings_of, environment), "at")
     # The options in groups, because a function may have only few parameters.
-    scored = given_by(_call, "call")(given_by(_details, "details")(_score))
-    app.command(name="score", epilog=SCORE_EXIT_CODES)(placed(scored))
-    watching = given_by(_judged_by, "rules")(given_by(_repeated, "pace")(_ramp_watchdog))
-    app.command(name="ramp-watchdog", epilog=WATCH_EXIT_CODES)(placed(watching))
+    score_command = given_by(_call, "call")(given_by(_details, "details")(_score))
+    app.command(name="score", epilog=SCORE_EXIT_CODES)(placed(score_command))
+    watch_command = given_by(_rule_options, "rules")(given_by(_pace_options, "pace")(_ramp_watchdog))
+    app.command(name="ramp-watchdog", epilog=WATCH_EXIT_CODES)(placed(watch_command))
 
 
 def _call(
@@ -79,7 +79,7 @@ def _score(
     raise typer.Exit(scoring.record_score(at(), options))
 
 
-def _judged_by(
+def _rule_options(
     alpha: Annotated[
         float, typer.Option("--alpha", min=0.0001, max=0.5, help="Probability of stopping a ramp that is not worse.")
     ] = 0.05,
@@ -91,7 +91,7 @@ def _judged_by(
     return {"alpha": alpha, "users": users, "tell": tell}
 
 
-def _repeated(
+def _pace_options(
     every: Annotated[int, typer.Option("--every", min=1, help="Seconds between two rounds.")] = 60,
     once: Annotated[bool, typer.Option("--once", help="Run one round and end, e.g. from cron.")] = False,
     metrics_address: Annotated[

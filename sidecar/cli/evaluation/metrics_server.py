@@ -51,10 +51,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with the metrics, or with 404 for another path."""
-        found = self.path.partition("?")[0] == PATH
-        body = (self.server.text() if found else f"there is: {PATH}\n").encode()
-        self.send_response(200 if found else 404)
-        self.send_header("content-type", CONTENT_TYPE if found else "text/plain; charset=utf-8")
+        is_metrics = self.path.partition("?")[0] == PATH
+        body = (self.server.text() if is_metrics else f"there is: {PATH}\n").encode()
+        self.send_response(200 if is_metrics else 404)
+        self.send_header("content-type", CONTENT_TYPE if is_metrics else "text/plain; charset=utf-8")
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

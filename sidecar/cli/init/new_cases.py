@@ -50,12 +50,12 @@ def with_cases(cases: InsertedYaml, suite: InsertedYaml, words: Mapping[str, str
 
 def _questions(cases: InsertedYaml) -> dict[str, str]:
     """Return a message for each sub-agent that a case without a history calls alone."""
-    found: dict[str, str] = {}
+    messages: dict[str, str] = {}
     for case in cases.items("cases"):
         called = list(_called(case))
         if len(called) == 1 and value_of(case, "history") is None:
-            found.setdefault(called[0], text_of(case, "message"))
-    return found
+            messages.setdefault(called[0], text_of(case, "message"))
+    return messages
 
 
 def _called(case: Any) -> Iterator[str]:

@@ -89,7 +89,7 @@ def value_of(mapping: Any, key: str) -> Any:
     """Return the node below a key of a mapping, or None."""
     if not isinstance(mapping, yaml.MappingNode):
         return None
-    return next((value for found, value in mapping.value if found.value == key), None)
+    return next((value for name, value in mapping.value if name.value == key), None)
 
 
 def text_of(mapping: Any, key: str) -> str:

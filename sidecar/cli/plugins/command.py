@@ -82,9 +82,9 @@ def add_plugins(app: typer.Typer, settings_of: SettingsOf, tools: PluginTools) -
 
         settings = None if config is None else settings_of(config)
         sections = tools.sections(settings) if settings else {}
-        found = plugin_doctor.findings(_selection(settings), sections, seconds)
-        typer.echo(plugin_doctor.as_json(found) if as_json_text else plugin_doctor.as_table(found), nl=False)
-        raise typer.Exit(plugin_doctor.exit_code_of(found))
+        findings = plugin_doctor.findings(_selection(settings), sections, seconds)
+        typer.echo(plugin_doctor.as_json(findings) if as_json_text else plugin_doctor.as_table(findings), nl=False)
+        raise typer.Exit(plugin_doctor.exit_code_of(findings))
 
     _add_new(plugins)
 

@@ -217,7 +217,7 @@ def _with_client(commands: TurnCommands, work: Callable[[RecordClient, Screen], 
 
 def _follow(client: RecordClient, screen: Screen, commands: TurnCommands, options: TurnOptions) -> None:
     """Print events as they happen; at the end, the bars of all children."""
-    from sidecar.cli.output.turn_timeline import Drawing, event_line, turn_lines  # noqa: PLC0415  as above
+    from sidecar.cli.output.turn_timeline import Drawing, event_line, turn_lines  # noqa: PLC0415  a list draws none
 
     names: dict[str, str] = {}
     # Read before the events: the stream does not say when the turn began, and all views must show the same seconds.

@@ -103,7 +103,7 @@ def _add_changing(group: typer.Typer, placed: Placed, checkouts: "Callable[[], C
     steps = add_steps(group, placed)
     add_flag(group, placed)
     if requested not in names_in(group):
-        from sidecar.cli.subagent.decommission_command import add_decommission  # noqa: PLC0415  as above
+        from sidecar.cli.subagent.decommission_command import add_decommission  # noqa: PLC0415  few commands need it
 
         add_decommission(group, placed, steps, checkouts)
 

@@ -54,11 +54,11 @@ def codeowners(root: Path, options: CodeownersOptions, load: Callable[[Path], Lo
 
 def _compare(file: Path, text: str, out: TextIO) -> int:
     try:
-        found = from_utf8(file.read_bytes())
+        content = from_utf8(file.read_bytes())
     except (OSError, DecodeError):
         out.write(f"{file} cannot be read\n")
         return DIFFERENT
-    if found == text:
+    if content == text:
         out.write(f"{file} is right\n")
         return CURRENT
     out.write(f"{file} is not what the blocks' owners make; write it anew with `sidecar codeowners`\n")

@@ -28,10 +28,10 @@ def tool_lines(loaded: LoadedCatalogue) -> Iterator[str]:
     cards = () if loaded.catalogue is None else loaded.catalogue.cards.values()
     for card in cards:
         if sub_agents := sub_agent_tokens(card, loaded):
-            each = ", ".join(f"{name} {tokens}" for name, tokens in loaded.tool_tokens[card.definition.id].items())
+            of_tools = ", ".join(f"{name} {tokens}" for name, tokens in loaded.tool_tokens[card.definition.id].items())
             more = ", ".join(f"with {number}, {tokens}" for number, tokens in scaled(sub_agents).items())
             those = "the sub-agent" if len(sub_agents) == 1 else f"the {len(sub_agents)} sub-agents"
-            yield f"{card.definition.id}: tokens of each call for its tools ({TOKENS}): {each}"
+            yield f"{card.definition.id}: tokens of each call for its tools ({TOKENS}): {of_tools}"
             yield f"  {those} of them: {sum(sub_agents)} tokens; more sub-agents of this size: {more}"
 
 

@@ -34,7 +34,7 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
     yield from examine_sockets(settings)
     yield from examine_keys(settings)
     yield from examine_directories(settings)
-    # Checks of files before checks over the network: the former are instant, the latter may use up their time limit.
+    # Checks of files come first: they are instant, while a check over the network may use up its time limit.
     yield from examine_record(settings, seconds)
     yield examine_ops_address(settings.server.ops_address, str(settings.server.dispatch_socket), seconds)
     if policy:

@@ -78,8 +78,8 @@ class SessionServicer:
             del self._lanes[lane.lane_id]
 
     def _make_parts(self) -> "LaneParts":
-        from sidecar.core.session.stalls import Stalls  # noqa: PLC0415  the same reason
-        from sidecar.rpc.session.lane import LaneParts  # noqa: PLC0415  the same reason
+        from sidecar.core.session.stalls import Stalls  # noqa: PLC0415  loaded with the first lane
+        from sidecar.rpc.session.lane import LaneParts  # noqa: PLC0415  loaded with the first lane
 
         return LaneParts(
             rules=self._rules,

@@ -31,7 +31,7 @@ LONGEST_REASON: Final = 300
 GATE_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,59}\Z")
 
 APPROVES: Final = tuple(f"{error.reason}:" for error in (PolicyDenied, GateFailed, GateHeld))
-"""How the detail of a refusal begins whose request counts as an approval. A step that the rules refuse has none."""
+"""How the `detail` of a refusal begins that counts as an approval by its requester. A refusal by the rules does not."""
 MORE_FOR_USERS: Final = frozenset({RolloutEventKind.ACTIVATED, RolloutEventKind.REVISED})
 
 NamedPolicies = Sequence[tuple[str, LifecyclePolicy]]

@@ -139,8 +139,8 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
     ) -> tuple[StepRequest, StoredAnswer | None]:
         """Return the request with the id under which it is taken, and the answer that is stored under that id."""
         earlier = await self.store.answer(asked.request_id)
-        renamed = held is not None and phases_of(asked).reused is AnswerReuse.RENAMED
-        if not renamed or earlier is None or is_done(earlier, asked, actor):
+        may_rename = held is not None and phases_of(asked).reused is AnswerReuse.RENAMED
+        if not may_rename or earlier is None or is_done(earlier, asked, actor):
             return asked, earlier
         own = replace(asked, request_id=f"{asked.request_id}{HELD}")
         earlier = await self.store.answer(own.request_id)

@@ -89,7 +89,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         found = self._match_here(asked)
         if found is None or not self._may_be_killed(found.facts):
             return await self._by_the_record(asked, actor)
-        # `hold` comes first: flag and record only inform the other replicas, so both may be slow or fail.
+        # `hold` comes first: it alone stops the definition here. Flag and record tell the other replicas, and may fail.
         stop = self.stops.stop_of(asked, StopKind.KILL, found, actor)
         warnings = await self.stops.hold(stop)
         if self._is_shared(found.facts):

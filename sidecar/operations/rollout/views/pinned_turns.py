@@ -26,7 +26,7 @@ from sidecar.operations.turn.state.turn import Origin
 
 CHOSEN: Final = CandidateVerdict.CHOSEN
 MOST_ELSEWHERE: Final = 200
-"""The most recorded open turns that `count` and `count_by_id` read, newest first; `pinned_to` reads pages of it."""
+"""The most recorded open turns that `count` and `count_by_id` read, newest first; the page size of `pinned_to`."""
 
 
 class TurnPins(NamedTuple):
