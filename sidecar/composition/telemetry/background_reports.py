@@ -28,6 +28,7 @@ PROBLEMS_SHOWN: Final = 20
 """The most problems in one log line or on `/readyz`. A broken directory can have thousands."""
 NOT_NEEDED_FOR_TURNS: Final = frozenset(
     {
+        "checkpoint key",
         "checkpointing",
         "retention",
         "audit retention",

@@ -26,7 +26,9 @@ def test_a_loop_that_turns_need_stands_against_readiness_until_it_runs_again(nam
     assert readiness.ready
 
 
-@pytest.mark.parametrize("name", ["checkpointing", "retention", "audit retention", "historycatchup", "auditexport log"])
+@pytest.mark.parametrize(
+    "name", ["checkpointing", "checkpoint key", "retention", "audit retention", "historycatchup", "auditexport log"]
+)
 def test_a_loop_beside_the_turns_never_decides_readiness(name: str, caplog: pytest.LogCaptureFixture) -> None:
     """It is down: told in the log, and new turns are taken."""
     told, readiness = reports()
