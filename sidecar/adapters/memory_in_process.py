@@ -79,8 +79,8 @@ class InProcessMemory:
     async def own_turns(self, episode: EpisodeKey, slot: Slot, most: int) -> Sequence[OwnTurn]:
         """Return the newest answers of one sub-agent, oldest first."""
         stored = self._use(episode)
-        own = own_turns_of(stored.turns.values(), slot) if stored else ()
-        return own[max(0, len(own) - most) :]
+        answers = own_turns_of(stored.turns.values(), slot) if stored else ()
+        return answers[max(0, len(answers) - most) :]
 
     async def size(self, episode: EpisodeKey) -> EpisodeSize:
         """Return the size of the episode."""

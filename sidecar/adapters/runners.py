@@ -123,8 +123,8 @@ class ChosenRunners:
 
     def runner_for(self, card: Card) -> Runner:
         """Return the runner of a card. If it cannot be created, return a runner whose attempts all fail."""
-        known = self._chosen.get(card.digest)
-        return self._choose(card) if known is None else known
+        cached = self._chosen.get(card.digest)
+        return self._choose(card) if cached is None else cached
 
     def _choose(self, card: Card) -> Runner:
         definition = card.definition

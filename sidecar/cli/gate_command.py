@@ -184,10 +184,10 @@ def _card(settings: "Settings", tools: GateTools, name: str) -> "Card":
     loaded = tools.load(settings.definitions.path, settings.definitions.max_sub_agents)
     if loaded.catalogue is None:
         raise _exit_with("\n".join(each.render() for each in loaded.errors), EX_CONFIG)
-    known = {card.definition.id: card for card in loaded.catalogue.cards.values()}
-    named = next((card for each, card in known.items() if each == name), None)
+    by_id = {card.definition.id: card for card in loaded.catalogue.cards.values()}
+    named = next((card for each, card in by_id.items() if each == name), None)
     if named is None:
-        raise _exit_with(f"no definition is named `{name}`; {choices_for(name, known)}", EX_USAGE)
+        raise _exit_with(f"no definition is named `{name}`; {choices_for(name, by_id)}", EX_USAGE)
     return named
 
 

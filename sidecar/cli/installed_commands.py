@@ -25,12 +25,14 @@ def add_installed_commands(app: typer.Typer, installed: Iterable[EntryPoint] | N
         app: the command line with all of the sidecar's own commands, which cannot be replaced.
         installed: entry points; None: those of this environment.
     """
-    found = entry_points(group=GROUP) if installed is None else installed
+    points = entry_points(group=GROUP) if installed is None else installed
     # Typer derives a missing name from the function.
-    own = {one.name or (one.callback and get_command_name(one.callback.__name__)) for one in app.registered_commands}
-    taken = own | {one.name for one in app.registered_groups}
+    own_names = {
+        one.name or (one.callback and get_command_name(one.callback.__name__)) for one in app.registered_commands
+    }
+    taken = own_names | {one.name for one in app.registered_groups}
     # Sorted, because the order of installed distributions is not defined.
-    for point in sorted(found, key=lambda one: (one.name, one.value)):
+    for point in sorted(points, key=lambda one: (one.name, one.value)):
         if point.name not in taken:
             taken.add(point.name)
             _add(app, point)

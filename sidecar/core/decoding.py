@@ -80,7 +80,7 @@ def from_json(text: bytes | str | msgspec.Raw) -> Any: ...
 @overload
 def from_json(text: bytes | str | msgspec.Raw, kind: type[Kind]) -> Kind: ...
 def from_json(text: bytes | str | msgspec.Raw, kind: Any = Any) -> Any:
-    """Return the value of one type, or any plain values, that a JSON text says. Raises `DecodeError`."""
+    """Return the value of a JSON text, of the type `kind` or of plain types. Raises `DecodeError`."""
     try:
         return msgspec.json.decode(text, type=kind)
     except _REFUSALS as error:

@@ -46,7 +46,7 @@ class RecordedSpan:
         """Tie the log lines of the current task to this span."""
         LOGGED.set(self.context)
 
-    def end(self, failure: str = "", **attributes: str | int) -> None:
+    def end(self, failure: str = "") -> None:
         """End the span; it failed if `failure` is not empty."""
         if failure:
             self._span.set_attribute(span_names.ERROR_TYPE, failure)

@@ -53,7 +53,7 @@ class CheckpointFile:
     async def standing(self) -> CheckpointHead:
         """Return the newest checkpoint of each running root that the last `LOOKS_BACK` bytes contain."""
         # In a thread, because another sidecar may have the lock, and the disk may be slow.
-        standing, damaged = await asyncio.to_thread(self._standing)
+        standing, damaged = await asyncio.to_thread(self._read_standing)
         self._report_damaged(damaged)
         return standing
 
@@ -66,14 +66,14 @@ class CheckpointFile:
         if lines:
             self._report(LINE_DAMAGED, f"{lines} of {self._path} cannot be read, passed over; see `sidecar verify-log`")
 
-    def _standing(self) -> tuple[CheckpointHead, str]:
+    def _read_standing(self) -> tuple[CheckpointHead, str]:
         with self._locked() as handle:
             lines, _, damaged = _end_of(handle)
             roots = furthest(line for line, _ in lines)
             days = [line.day for line, _ in lines if line.kind is LineKind.CHECKPOINT]
             # If older lines were not read, roots of earlier days may have checkpoints that are not known here.
             since = min(days, default=None) if os.fstat(handle).st_size > LOOKS_BACK else None
-            return CheckpointHead(roots, furthest_audit(line for line, _ in lines), since), self._unreported(
+            return CheckpointHead(roots, furthest_audit(line for line, _ in lines), since), self._unreported_lines(
                 handle, damaged
             )
 
@@ -99,9 +99,9 @@ class CheckpointFile:
             _write_whole(handle, content)
             # Synced before the lock is released: another sidecar must not link to a line that a power failure removes.
             os.fsync(handle)
-            return self._unreported(handle, damaged)
+            return self._unreported_lines(handle, damaged)
 
-    def _unreported(self, handle: int, damaged: Sequence[int]) -> str:
+    def _unreported_lines(self, handle: int, damaged: Sequence[int]) -> str:
         """Return the numbers of damaged lines that were not reported before, as a text; empty: there are none.
 
         Args:

@@ -32,12 +32,12 @@ def pem_of(prefix: bytes, key: bytes) -> bytes:
 def key_in(prefix: bytes, pem: bytes) -> bytes | None:
     """Return the 32 bytes of a key; None: the text is not a key in this form; it may be a key in another form."""
     # Latin-1 decodes any bytes. A file that is no PEM then simply does not match.
-    found = BLOCK.fullmatch(pem.decode("latin-1"))
-    if found is None or found[1] != NAMES[prefix]:
+    match = BLOCK.fullmatch(pem.decode("latin-1"))
+    if match is None or match[1] != NAMES[prefix]:
         return None
     try:
-        content = from_base64url("".join(found[2].split()).translate(FOR_URLS))
+        content = from_base64url("".join(match[2].split()).translate(FOR_URLS))
     except DecodeError:
         return None
-    usual = content.startswith(prefix) and len(content) == len(prefix) + KEY_BYTES
-    return content.removeprefix(prefix) if usual else None
+    is_key = content.startswith(prefix) and len(content) == len(prefix) + KEY_BYTES
+    return content.removeprefix(prefix) if is_key else None

@@ -119,9 +119,9 @@ class GrpcConnector:
         metadata: Mapping[str, str],
     ) -> EnricherReply:
         start: Any = channel.unary_unary(ENRICH, request_serializer=envelope_pb2.EnricherRequest.SerializeToString)
-        left = max(0.0, until - asyncio.get_running_loop().time())
+        seconds = max(0.0, until - asyncio.get_running_loop().time())
         try:
-            body: bytes = await start(request, timeout=left, metadata=tuple(metadata.items()))
+            body: bytes = await start(request, timeout=seconds, metadata=tuple(metadata.items()))
         except grpc.aio.AioRpcError as failure:
             return refusal_of(failure, endpoint)
         except (grpc.aio.BaseError, ValueError, OSError):

@@ -32,7 +32,7 @@ class RestSettings(TokenExchangeSettings):
 
     @property
     def tls(self) -> TlsFiles:
-        """The files."""
+        """The files for https, as paths; None for a file that is not set."""
         named = (self.ca_file, self.client_certificate_file, self.client_key_file)
         ca, certificate, key = (None if each is None else Path(each) for each in named)
         return TlsFiles(ca_file=ca, certificate_file=certificate, key_file=key)

@@ -61,21 +61,21 @@ class Git(Struct, frozen=True):
         if git is None:
             raise FileNotFoundError("git")
         # One limit for all commands together: many fast commands can take long.
-        left = self.until - time.monotonic()
-        if left <= 0:
+        remaining = self.until - time.monotonic()
+        if remaining <= 0:
             raise subprocess.TimeoutExpired(arguments, self.seconds)
-        done = subprocess.run(  # noqa: S603  a fixed command; the folder is the operator's choice
+        completed = subprocess.run(  # noqa: S603  a fixed command; the folder is the operator's choice
             [git, *OPTIONS, *arguments],
             cwd=self.folder,
             input=given,
             capture_output=True,
             check=True,
-            timeout=left,
+            timeout=remaining,
             # No optional locks, so that a read does not disturb another git command in the checkout. No prompt, because
             # no user would see it. `HOME` is absent, so that git finds no personal settings.
             env={"PATH": os.defpath, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
         )
-        return done.stdout
+        return completed.stdout
 
     def configuration_at(self, commit: str, under: str = "") -> "CommittedFiles":
         """Return the files of a configuration in a commit.

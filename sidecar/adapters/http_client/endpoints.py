@@ -37,12 +37,12 @@ def is_plain_beyond(endpoint: str) -> bool:
 
 
 def without_query(endpoint: str) -> str:
-    """Return what of it may be shown: a query may hold a key."""
+    """Return the part of an endpoint that may be shown: a query may hold a key."""
     return endpoint.partition("?")[0]
 
 
 def address_of(endpoint: str) -> str:
-    """Return host and port."""
+    """Return host and port of an endpoint; without a port, the usual one of its scheme."""
     parts = urlsplit(endpoint)
     return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 

@@ -42,13 +42,13 @@ def http_pools(
         files: certificates for https.
         most: connections at a time.
         idle: connections that are kept open between requests.
-        idle_seconds: for how long they are.
+        idle_seconds: for how long an idle connection is kept open.
 
     Raises:
         OSError, TlsFilesProblem: certificates cannot be used.
     """
 
-    def opened(context: ssl.SSLContext) -> httpcore.AsyncConnectionPool:
+    def open_pool(context: ssl.SSLContext) -> httpcore.AsyncConnectionPool:
         return httpcore.AsyncConnectionPool(
             ssl_context=context,
             max_connections=most,
@@ -57,4 +57,4 @@ def http_pools(
             network_backend=BoundedBackend(),
         )
 
-    return RotatingPool(files, tls_context, opened, httpcore.AsyncConnectionPool.aclose)
+    return RotatingPool(files, tls_context, open_pool, httpcore.AsyncConnectionPool.aclose)

@@ -64,7 +64,7 @@ class Changes:
         """Listen until the connection breaks, then raise `StoreUnavailable`. The caller calls it again later."""
         connection = self._connection = await connected(self._dsn, self._limits)
         try:
-            await self._bounded(connection.add_listener(self._channel, self._note_hint))
+            await self._within_limit(connection.add_listener(self._channel, self._note_hint))
             while True:
                 # Cleared before the version is read: a hint during the read sets the event again, for another read.
                 self._woken.clear()
@@ -74,7 +74,7 @@ class Changes:
                     # Before the notification: a commit during it needs another one. If the notification is lost, other
                     # sidecars see the change with their next read of the version.
                     self._to_announce = False
-                    await self._bounded(connection.execute("select pg_notify($1, '')", self._channel))
+                    await self._within_limit(connection.execute("select pg_notify($1, '')", self._channel))
                 await self._check_version(connection)
                 await asyncio.sleep(SPACING)
                 await self._until_woken()
@@ -91,7 +91,7 @@ class Changes:
             self._connection.terminate()
 
     async def _check_version(self, connection: Connection) -> None:
-        version = await self._bounded(connection.fetchval(self._version_sql))
+        version = await self._within_limit(connection.fetchval(self._version_sql))
         if version != self._seen:
             self._seen = version
             # A copy of the list, because a subscriber may unsubscribe during the loop.
@@ -105,7 +105,7 @@ class Changes:
         except TimeoutError:
             return
 
-    async def _bounded(self, work: Any) -> Any:
+    async def _within_limit(self, work: Any) -> Any:
         async with asyncio.timeout(self._limits.statement):
             return await work
 

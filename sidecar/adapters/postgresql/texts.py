@@ -20,7 +20,7 @@ def escape_nul(json_text: str) -> str:
     if ESCAPE in json_text:
         json_text = json_text.replace(ESCAPE, ITSELF)
     if "\\u0000" in json_text:
-        json_text = WRITTEN.sub(lambda found: found[0] if found[0] == "\\\\" else NUL, json_text)
+        json_text = WRITTEN.sub(lambda match: match[0] if match[0] == "\\\\" else NUL, json_text)
     return json_text
 
 

@@ -151,20 +151,20 @@ class SqliteJournal(SqliteArchiveReads):
             turns = await self._read(page)
             self._left += [turn_id for _, turn_id in turns]
             self._looked_up_to = turns[-1][0] if turns else self._newest_at_start
-        found: list[tuple[TurnId, DispatchId | None]] = []
+        dispatches: list[tuple[TurnId, DispatchId | None]] = []
         remaining: list[TurnId] = []
         for index, turn_id in enumerate(self._left):
-            if len(found) >= limit:
+            if len(dispatches) >= limit:
                 remaining += self._left[index:]
                 break
             unsettled = await self._read(partial(reading.unsettled_of_others, turn_id=turn_id, instance=self._instance))
             if unsettled:
                 # A turn stays in the list until a read shows that nothing of it is left: a takeover may fail.
-                found += unsettled
+                dispatches += unsettled
                 remaining.append(turn_id)
         # Only turns of earlier instances can be left behind, so no turn is ever added to the list.
         self._left = remaining
-        return found[:limit]
+        return dispatches[:limit]
 
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
         """Return open turns that are past their deadline, because their consumer-agent did not end them."""

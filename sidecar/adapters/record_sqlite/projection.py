@@ -94,7 +94,7 @@ class SqliteProjection:
         self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
     ) -> None:
         """Store lines and watermarks in one transaction, after removing the lines of `days` and of the turns `gone`."""
-        engine = await self._opened()
+        engine = await self._open_once()
         if reached.alterations != self._alterations:
             # The new count of alterations states that no erased text is left. The erased rows were overwritten by
             # earlier calls, but the log still has older copies of their pages. It is therefore emptied before the count
@@ -139,7 +139,7 @@ class SqliteProjection:
 
     # --- the file
 
-    async def _opened(self) -> SqliteEngine:
+    async def _open_once(self) -> SqliteEngine:
         async with self._opening:
             # Under the lock: of two reads that find the damage, the second must not remove the new file of the first.
             if self._damaged:
@@ -185,7 +185,7 @@ class SqliteProjection:
             raise StoreUnavailable(f"{self._path} cannot be removed: {error.strerror}") from None
 
     async def _read(self, work: Callable[[apsw.Connection], Result]) -> Result:
-        engine = await self._opened()
+        engine = await self._open_once()
         return await engine.read(lambda connection: self._run_noting_damage(work, connection))
 
     def _run_noting_damage(self, work: Callable[[apsw.Connection], Result], connection: apsw.Connection) -> Result:

@@ -90,7 +90,7 @@ class PostgresRollouts(TabledRollouts):
             if (yield (SHOW, self._instance, version, at, PUBLISH_INTERVAL, text_of(pinned.turns))):
                 yield (FORGET, max(LISTED_FOR, pinned.lasting + ALIVE_FOR))
 
-        await self._confirmed(publish_and_forget)
+        await self._confirm(publish_and_forget)
 
     async def replicas(self) -> Sequence[Replica]:
         """Return the replicas that have published within `LISTED_FOR`, by id."""
@@ -110,7 +110,7 @@ class PostgresRollouts(TabledRollouts):
 
         return await self._asking.write(transaction)
 
-    def _changed(self) -> None:
+    def _notify_readers(self) -> None:
         # Readers in this process are told by the same connection as those in other processes.
         self._changes.announce()
 

@@ -1,4 +1,4 @@
-"""Reads the audit of a file that a sidecar may have open, for verifying."""
+"""Reads the audit of rollouts in a file that a sidecar may have open, for `sidecar verify-log`."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

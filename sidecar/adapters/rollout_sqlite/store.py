@@ -64,7 +64,7 @@ class SqliteRollouts(TabledRollouts):
                 yield (FORGET, at - max(LISTED_FOR, pinned.lasting + ALIVE_FOR))
 
             # Readers are not notified: only decommissions read these rows, and they do so when they need them.
-            await self._confirmed(publish_and_forget)
+            await self._confirm(publish_and_forget)
             # Set only after the commit: if it fails, the next call writes again.
             self._published = (pinned, at)
 
@@ -87,7 +87,7 @@ class SqliteRollouts(TabledRollouts):
         # `work` is called in the writer's thread, each time with a new generator: a used one cannot run again.
         return await self._engine.write(lambda connection: run(connection, work()))
 
-    def _changed(self) -> None:
+    def _notify_readers(self) -> None:
         # On the event loop, after the commit. The listeners only set events, so the loop over them cannot be disturbed.
         for tell in self._listeners:
             tell()

@@ -79,7 +79,7 @@ class TabledRollouts(AuditReads):
             StoreUnavailable: the database cannot be reached.
         """
         # One id for all attempts of this write, by which a repetition finds what an earlier attempt has stored.
-        written = partial(self._written, partial(writing.write, change, self._next_id()))
+        written = partial(self._write_and_notify, partial(writing.write, change, self._next_id()))
         if change.answer is not None:
             # If the answer to a commit is lost, the write is repeated. The database recognises it by its ids.
             await confirmed(written)
@@ -97,7 +97,7 @@ class TabledRollouts(AuditReads):
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
         """Record that transitions took effect; return those that this replica recorded, now or before."""
-        return await self._confirmed(partial(writing.became_effective, event_ids, at, self._instance))
+        return await self._confirm(partial(writing.became_effective, event_ids, at, self._instance))
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:
         """Return audit rows that not every sink has received, oldest first."""
@@ -106,13 +106,13 @@ class TabledRollouts(AuditReads):
     async def exported(self, rows: Sequence[AuditRow]) -> None:
         """Record that every audit sink has received these rows."""
         # Readers are not notified of this, nor of `became_effective`: no bind depends on it.
-        await self._confirmed(partial(writing.exported, rows))
+        await self._confirm(partial(writing.exported, rows))
 
     async def keep_definition(self, definition: KeptDefinition) -> None:
         """Store a definition by its digest, unless it is stored already."""
         # Read first: otherwise each replica would commit once for each definition at each start.
         if await self.definition(definition.digest) is None:
-            await confirmed(partial(self._written, partial(writing.keep_definition, definition)))
+            await confirmed(partial(self._write_and_notify, partial(writing.keep_definition, definition)))
 
     async def definition(self, digest: Digest) -> KeptDefinition | None:
         """Return a stored definition."""
@@ -127,7 +127,9 @@ class TabledRollouts(AuditReads):
         # If the answer to a commit is lost, the stored flag shows whether it succeeded: it contains time and operator,
         # by which it differs from another operator's flag of the same revision.
         flag = StoredFlag(name, on, expected_revision + 1, at, by)
-        await confirmed_by(partial(self._is_flag, flag), partial(self._written, partial(writing.set_flag, flag)))
+        await confirmed_by(
+            partial(self._is_flag, flag), partial(self._write_and_notify, partial(writing.set_flag, flag))
+        )
         return flag
 
     async def old_audit(self, before: datetime) -> OldAudit | None:
@@ -137,7 +139,7 @@ class TabledRollouts(AuditReads):
     async def remove_audit(self, marker: AuditMarker) -> int:
         """Store the marker, remove the rows that it covers, and return their number."""
         # A lambda, because each attempt needs a new generator of `_purge`.
-        return await self._confirmed(lambda: writing.remove_audit(marker, self._purge(marker)))
+        return await self._confirm(lambda: writing.remove_audit(marker, self._purge(marker)))
 
     @abstractmethod
     async def _transaction(self, work: Callable[[], Steps[Result]]) -> Result:
@@ -149,7 +151,7 @@ class TabledRollouts(AuditReads):
         """
 
     @abstractmethod
-    def _changed(self) -> None:
+    def _notify_readers(self) -> None:
         """Notify the readers in this process, and in others if the database can, of a commit."""
 
     @abstractmethod
@@ -160,13 +162,13 @@ class TabledRollouts(AuditReads):
     def _time(self, value: Any) -> datetime:
         """Convert a time as the database returns it."""
 
-    async def _confirmed(self, work: Callable[[], Steps[Result]]) -> Result:
+    async def _confirm(self, work: Callable[[], Steps[Result]]) -> Result:
         return await confirmed(partial(self._transaction, work))
 
-    async def _written(self, work: Callable[[], Steps[None]]) -> None:
+    async def _write_and_notify(self, work: Callable[[], Steps[None]]) -> None:
         # Readers are notified only after the commit: an earlier one would read the old state and wait again.
         await self._transaction(work)
-        self._changed()
+        self._notify_readers()
 
     async def _is_rollout(self, change: RolloutWrite) -> bool:
         return change.rollout is not None and await self.rollout(change.slot) == change.rollout

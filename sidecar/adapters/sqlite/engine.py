@@ -196,7 +196,7 @@ class SqliteEngine:
     def _writing_connection(self) -> apsw.Connection:
         if self._writing is None:
             self._writing = self._connect()
-            self._writing.set_wal_hook(self._committed)  # `_connect` has turned SQLite's own checkpoints off
+            self._writing.set_wal_hook(self._note_commit)  # `_connect` has turned SQLite's own checkpoints off
         return self._writing
 
     def _connect(self) -> apsw.Connection:
@@ -256,7 +256,7 @@ class SqliteEngine:
         if not trusted:
             self._drop_writing()
 
-    def _committed(self, connection: apsw.Connection, name: str, pages: int) -> int:
+    def _note_commit(self, connection: apsw.Connection, name: str, pages: int) -> int:
         self._checkpoints.committed(pages)
         return apsw.SQLITE_OK
 

@@ -14,7 +14,7 @@ MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def run(connection: apsw.Connection, steps: Steps[Result]) -> Result:
-    """Run the work inside a transaction of one of the engine's threads."""
+    """Run the statements of `steps`, inside a transaction of one of the engine's threads, and return its result."""
     rows: Any = None  # a generator accepts only None before its first `yield`
     while True:
         try:
@@ -22,8 +22,8 @@ def run(connection: apsw.Connection, steps: Steps[Result]) -> Result:
         except StopIteration as end:
             result: Result = end.value
             return result
-        kept = [(each - EPOCH) // MICROSECOND if isinstance(each, datetime) else each for each in values]
-        rows = connection.execute(sql, kept).fetchall()
+        converted = [(each - EPOCH) // MICROSECOND if isinstance(each, datetime) else each for each in values]
+        rows = connection.execute(sql, converted).fetchall()
 
 
 def time_of(microseconds: int) -> datetime:

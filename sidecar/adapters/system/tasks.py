@@ -25,14 +25,14 @@ class OffLoop:
 
     async def __call__(self, work: Callable[[], Result]) -> Result:
         """Return the result of `work`, or raise its exception. It must not use objects that the event loop changes."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, _yielding, work)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, _run_sharing_time, work)
 
     def close(self) -> None:
         """Start no further computation."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _yielding(work: Callable[[], Result]) -> Result:
+def _run_sharing_time(work: Callable[[], Result]) -> Result:
     """Run the computation so that the event loop never waits long for the interpreter."""
     with SHORT_SWITCH_INTERVAL:
         return work()
@@ -55,14 +55,14 @@ class OwnedTasks:
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run `work`; an exception is reported, and affects no other task."""
-        task = asyncio.get_running_loop().create_task(self._guarded(work, name), name=name)
+        task = asyncio.get_running_loop().create_task(self._run_guarded(work, name), name=name)
         # The event loop holds only weak references to tasks. Without this one, a task could be collected while it
         # waits.
         self._tasks[task] = work
         task.add_done_callback(self._tasks.pop)
         return task
 
-    async def _guarded(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    async def _run_guarded(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Catch even a plugin's `SystemExit`: a task that raises it would end the event loop."""
         try:
             await work

@@ -117,16 +117,16 @@ class TombstonesInFile:
         The next attempt follows when the file has doubled.
         """
         stops, recorded = self._memory.needed()  # includes lines that are not written yet
-        whole = b"".join(
+        compacted = b"".join(
             (self._damaged, *(line_of(TombstoneEntry(stop=each)) for each in stops), *map(recorded_line, recorded))
         )
         # The threshold is raised before the attempt: if the disk fails, not every further line tries it again.
-        self._rewritten_from = max(REWRITTEN_FROM, 2 * max(self._length, len(whole)))
+        self._rewritten_from = max(REWRITTEN_FROM, 2 * max(self._length, len(compacted)))
         try:
-            await asyncio.to_thread(self._replace, whole)
+            await asyncio.to_thread(self._replace, compacted)
         except OSError:
             return False
-        self._rewritten_from = max(REWRITTEN_FROM, 2 * len(whole))
+        self._rewritten_from = max(REWRITTEN_FROM, 2 * len(compacted))
         return True
 
     def _replace(self, whole: bytes) -> None:

@@ -49,7 +49,7 @@ def _value(each: Any, flag: int) -> int:
     return int(each.flags[flag].value) if len(each.flags) > flag else reading_pb2.FLAG_VALUE_UNSPECIFIED
 
 
-def _switched(each: Any, flag: int, value: int) -> bool:
+def _flag_is(each: Any, flag: int, value: int) -> bool:
     """Return whether the ramp has switched the flags on, and one of them has this value now."""
     ramped = each.state == PROMOTED and each.flag_pair == reading_pb2.FLAG_PAIR_SWITCHED_ON
     return ramped and _value(each, flag) == value
@@ -94,10 +94,10 @@ STEPS: Final[Mapping[str, Step]] = {
     "override": Step("Override a gate", lambda _, each: bool(failed_gates(each))),
     "activate": Step("Activate", lambda slot, each: not slot.active_digest and each.state == PROMOTED),
     "configure": Step("Mode and curve", lambda _, each: each.state == PROMOTED),
-    "kill-flag-on": Step("Kill flag on", lambda _, each: _switched(each, KILL_FLAG, OFF)),
-    "cohort-flag-on": Step("Cohort flag on", lambda _, each: _switched(each, COHORT_FLAG, OFF) and not is_paused(each)),
+    "kill-flag-on": Step("Kill flag on", lambda _, each: _flag_is(each, KILL_FLAG, OFF)),
+    "cohort-flag-on": Step("Cohort flag on", lambda _, each: _flag_is(each, COHORT_FLAG, OFF) and not is_paused(each)),
     # Not for the active definition, for which the same switch is offered as "Pause".
-    "cohort-flag-off": Step("Cohort flag off", lambda _, each: _switched(each, COHORT_FLAG, ON) and not each.active),
+    "cohort-flag-off": Step("Cohort flag off", lambda _, each: _flag_is(each, COHORT_FLAG, ON) and not each.active),
     "retire-flags": Step("Retire flags", lambda _, each: bool(each.flags) and each.ramp_basis_points == WHOLE),
     "ramp-down": Step("Ramp down for a breach", lambda _, each: each.ramp_basis_points > 0),
     "roll-back": Step("Roll back", lambda _, each: each.state == PROMOTED),

@@ -1,8 +1,8 @@
 """The program that ends the processes of `sidecar dev` when `sidecar dev` ends, even if it is killed.
 
 `sidecar dev` starts it as a separate program and keeps its standard input open. It reads lines there: `+GROUP` (guard
-this process group) and `-GROUP` (it has ended). At the end of the input it ends the groups that are left. It uses only
-the standard library, so that it starts quickly.
+this process group) and `-GROUP` (it has ended). At the end of the input it ends the remaining groups. It uses only the
+standard library, so that it starts quickly.
 """
 
 import os
@@ -28,13 +28,13 @@ def guarded(lines: Iterable[str]) -> set[int]:
 
 def end(groups: set[int], grace: float) -> None:
     """Send SIGTERM to groups, and SIGKILL to those that still exist after the grace period."""
-    left = {group for group in groups if sent(group, signal.SIGTERM)}
+    remaining = {group for group in groups if sent(group, signal.SIGTERM)}
     until = time.monotonic() + grace
-    while left and time.monotonic() < until:
+    while remaining and time.monotonic() < until:
         # Polled, because a process can wait only for its own children, and not for all processes of a group.
         time.sleep(PAUSE)
-        left = {group for group in left if sent(group, 0)}
-    for group in left:
+        remaining = {group for group in remaining if sent(group, 0)}
+    for group in remaining:
         sent(group, signal.SIGKILL)
 
 

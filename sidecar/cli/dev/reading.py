@@ -33,12 +33,12 @@ class Folded:
             self._inside, self._place = True, ""
         if not self._inside:
             return line[:LONGEST]
-        if found := PLACE.match(line):
-            file = Path(found["file"])
+        if place := PLACE.match(line):
+            file = Path(place["file"])
             # A later frame replaces an earlier one: the last place in the author's own code is mostly that of the
             # mistake.
             if file.is_relative_to(self._folder) and ".venv" not in file.parts:
-                self._place = f" ({file.relative_to(self._folder)}, line {found['line']})"
+                self._place = f" ({file.relative_to(self._folder)}, line {place['line']})"
         # Inside a traceback: source lines are indented; a chain of exceptions has empty lines and further headings.
         if not line or line[0].isspace() or line.startswith("Traceback "):
             return ""
@@ -48,10 +48,10 @@ class Folded:
 
 def news(line: str) -> str:
     """Return what to show of a line of the sidecar; empty for nothing."""
-    found = LOG_LINE.match(line)
-    if found is None:
+    match = LOG_LINE.match(line)
+    if match is None:
         return line
-    informs = found["level"] in {"INFO", "DEBUG"}
-    if found["event"].endswith(QUIET) or (informs and not found["event"].endswith(NEWS)):
+    is_informative = match["level"] in {"INFO", "DEBUG"}
+    if match["event"].endswith(QUIET) or (is_informative and not match["event"].endswith(NEWS)):
         return ""
-    return found["text"] if informs else f"{found['level'].lower()}: {found['text']}"
+    return match["text"] if is_informative else f"{match['level'].lower()}: {match['text']}"

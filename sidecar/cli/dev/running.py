@@ -151,7 +151,7 @@ class DevSession:
         library = names - set(commands) - set(self._children) - {self._consumer.stem if self._consumer else "", "ask"}
         concerned = (set(commands) - {SIDECAR}) if library else names & {*commands, *self._children}
         # A sidecar that ended because of a wrong definition starts again once a definition changes.
-        if Path(SETTINGS) in changed or (self._ended(SIDECAR) and changed - scripts):
+        if Path(SETTINGS) in changed or (self._has_ended(SIDECAR) and changed - scripts):
             concerned.add(SIDECAR)
         # Without folders, which change with each file in them.
         what = ", ".join(sorted(str(path) for path in changed if path.is_file() or path not in now)) or "files"
@@ -166,7 +166,7 @@ class DevSession:
             self._run_consumer()
         return now
 
-    def _ended(self, name: str) -> bool:
+    def _has_ended(self, name: str) -> bool:
         return name not in self._children
 
     def _start(self, name: str, command: list[str]) -> None:

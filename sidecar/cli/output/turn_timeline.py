@@ -55,8 +55,8 @@ class Axis:
 
     def cell(self, at: datetime) -> int:
         """Return the position of a time, from 0 to `cells`; a time outside the axis is moved to its end."""
-        whole = (self.end - self.begin).total_seconds()
-        share = (at - self.begin).total_seconds() / whole if whole > 0 else 0.0
+        total = (self.end - self.begin).total_seconds()
+        share = (at - self.begin).total_seconds() / total if total > 0 else 0.0
         return min(max(int(share * self.cells), 0), self.cells)
 
 
@@ -111,11 +111,11 @@ def _scores(turn: pb.GetTurnResponse, child: record_pb2.RecordedChild, begin: da
 
 def as_tree(children: Sequence[record_pb2.RecordedChild]) -> Iterator[tuple[int, record_pb2.RecordedChild]]:
     """Yield each child once, with its depth, in order of emission; delegated children follow their parent."""
-    known = {child.child_id for child in children}
+    child_ids = {child.child_id for child in children}
     below: dict[str, list[record_pb2.RecordedChild]] = {}
     for child in sorted(children, key=lambda each: each.emission_index):
         # With --child, the parent may not be in the answer; the child is then drawn at the top.
-        parent = child.parent_child_id if child.parent_child_id in known else ""
+        parent = child.parent_child_id if child.parent_child_id in child_ids else ""
         below.setdefault(parent, []).append(child)
     # A stack and not a recursion: the depth comes from a record, which may be damaged.
     waiting = [(0, child) for child in reversed(below.pop("", []))]

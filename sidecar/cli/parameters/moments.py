@@ -24,7 +24,7 @@ def moment_of(text: str, now: datetime) -> datetime:
     try:
         if back is not None:
             return now - timedelta(seconds=int(back[1]) * SECONDS[back[2]])
-        found = datetime.fromisoformat(text.strip())
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        time = datetime.fromisoformat(text.strip())
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError):
         raise ValueError(f"{text[:40]!r} is no time; write 10m, 2h ago, or e.g. 2026-11-22T14:05:00Z") from None

@@ -170,8 +170,8 @@ def _inspect(commands: OperatorCommands, name: str, at: CheckoutLocation, number
     with OperatorClient(commands.where, commands.where.targets[0]) as client:
         known = find_decommission(client, name)
     record = known.status.decommission
-    taken = {each.step for each in record.steps}
-    steps = tuple(each for each in CleanupStep if each.number <= number or each.number in taken)
+    recorded = {each.step for each in record.steps}
+    steps = tuple(each for each in CleanupStep if each.number <= number or each.number in recorded)
     # Only step 3 decides about the code; for every other step, the recorded decision holds.
     fate = code if number == pb.CLEANUP_STEP_MODULES else code_of(record)
     try:

@@ -52,7 +52,7 @@ def switching_on(target: StepTarget, which: str = "cohort", version: int | None 
     """Return the step that switches a flag on again; the cohort flag's ends a pause."""
     ramp = percent(target.definition.ramp_basis_points)
     plan = f"{which} flag -> on; the definition serves its ramp of {ramp} again; needs no gate"
-    fields = {"flag": pb.FlagKind.Value(f"FLAG_KIND_{which.upper()}")} | _expected(version)
+    fields = {"flag": pb.FlagKind.Value(f"FLAG_KIND_{which.upper()}")} | _version_field(version)
     return [Verb("SwitchFlagOn", plan, fields, awaited=_flag_has(which, reading_pb2.FLAG_VALUE_ON))]
 
 
@@ -60,7 +60,7 @@ def pausing(version: int | None = None) -> list[Verb]:
     """Return the step that pauses a definition: its cohort flag goes off."""
     plan = "cohort flag -> off; the definition is paused until the flag is on again; needs no gate"
     awaited = _flag_has("cohort", reading_pb2.FLAG_VALUE_OFF)
-    return [Verb("SwitchCohortFlagOff", plan, _expected(version), awaited=awaited)]
+    return [Verb("SwitchCohortFlagOff", plan, _version_field(version), awaited=awaited)]
 
 
 def switch_off(commands: OperatorCommands, options: StepOptions, which: str, version: int | None) -> int:
@@ -78,10 +78,10 @@ def killing_by_flag(name: str, version: int | None = None) -> list[Verb]:
     )
     plan = "kill flag -> off, which kills the definition permanently; needs no gate"
     awaited = _flag_has(KILL, reading_pb2.FLAG_VALUE_OFF)
-    return [Verb("SwitchKillFlagOff", plan, _expected(version), danger, awaited=awaited)]
+    return [Verb("SwitchKillFlagOff", plan, _version_field(version), danger, awaited=awaited)]
 
 
-def _expected(version: int | None) -> dict[str, Any]:
+def _version_field(version: int | None) -> dict[str, Any]:
     return {} if version is None else {"expected_version": version}
 
 

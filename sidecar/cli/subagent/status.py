@@ -222,5 +222,5 @@ def _attention(rollouts: Any) -> Iterator[TextLine]:
 
 def _drain_lines(answer: Any) -> list[TextLine]:
     how = "drained: new turns are refused" if answer.draining else "new turns are accepted again"
-    left = f"open turns: {answer.open_turns}, calls in flight: {answer.calls_in_flight}, including this one"
-    return [[Part(f"{how}; {left}")]]
+    remaining = f"open turns: {answer.open_turns}, calls in flight: {answer.calls_in_flight}, including this one"
+    return [[Part(f"{how}; {remaining}")]]

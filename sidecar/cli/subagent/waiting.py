@@ -54,14 +54,14 @@ def wait_for_replicas(client: OperatorClient, commands: OperatorCommands, versio
         else:
             # Fixed at the first answer: later changes of other operators must not prolong the wait.
             version = version or answer.rollout_version
-            waited = _compared(answer, version)
+            waited = _compare(answer, version)
         # After a query, so that there is at least one even with a time limit of 0.
         if not waited.laggards or commands.passed() >= until:
             return waited
         commands.pause(BETWEEN)
 
 
-def _compared(answer: pb.ListReplicasResponse, version: int) -> Waited:
+def _compare(answer: pb.ListReplicasResponse, version: int) -> Waited:
     living = [each for each in answer.replicas if each.alive]
     behind = [
         f"{clean(each.instance_id)} shows version {each.rollout_version} (last seen {timestamp(utc(each.seen_at))} UTC)"

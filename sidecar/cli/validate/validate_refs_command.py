@@ -33,6 +33,6 @@ def add_validate_refs(app: typer.Typer, compare: Compare) -> None:
         a: it loads. b: each sub_agents entry can be served. c: no entry references a removed one. d: no major change in
         place, and minor ones only with an override. Exit codes: 0 passed, 1 a check failed, 2 could not be compared.
         """
-        options = BaseSelection(base, None if base_dir is None else str(base_dir))
-        asked = ValidateRefsOptions(options, rollout_export, frozenset(skip or ()), shape)
-        raise typer.Exit(validate_refs(root, asked, compare, sys.stdout, sys.stderr))
+        selection = BaseSelection(base, None if base_dir is None else str(base_dir))
+        options = ValidateRefsOptions(selection, rollout_export, frozenset(skip or ()), shape)
+        raise typer.Exit(validate_refs(root, options, compare, sys.stdout, sys.stderr))

@@ -19,7 +19,7 @@ from sidecar.core.identifiers import DefinitionId, Digest, EpisodeId, Principal,
 
 VERSION: Final = "v1"
 SHORTEST_KEY: Final = 32
-"""Minimum number of bytes."""
+"""Minimum number of bytes of a key."""
 PARTS: Final = 4
 LONGEST: Final = 64 * 1024
 """The most characters; a longer token is refused without parsing."""

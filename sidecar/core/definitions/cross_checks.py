@@ -17,7 +17,7 @@ NAMED_AT_MOST: Final = 8
 
 def check(registries: Registries) -> Iterator[Problem]:
     """Yield every problem between entries."""
-    # Its absence is reported already; every reference would be reported as unknown.
+    # The absence of `agent_config.yaml` is reported already. Without it, every reference would be reported as unknown.
     if registries.config is None:
         return
     slots = slots_of(registries)

@@ -17,13 +17,13 @@ from sidecar.core.json_schemas import canonical_text
 TokenCounter: TypeAlias = Callable[[str], int]
 
 WARNING_PERCENT: Final = 25
-"""Source: PC1-NFR-4b."""
+"""Percent of the context window; a longer prompt is a warning. Source: PC1-NFR-4b."""
 ERROR_PERCENT: Final = 50
-"""Source: PC1-NFR-4c, DESIGN section 13."""
+"""Percent of the context window; a longer prompt is an error. Source: PC1-NFR-4c, DESIGN section 13."""
 DESCRIPTION_TOKENS: Final = 400
-"""Source: PC1-NFR-3a."""
+"""A longer description is a warning. Source: PC1-NFR-3a."""
 SUB_AGENTS_BEFORE_WARNING: Final = 7
-"""Source: PC1-NFR-3b, TN-50."""
+"""The most sub-agents of an orchestrator without a warning. Source: PC1-NFR-3b, TN-50."""
 
 
 def estimated_tokens(text: str) -> int:

@@ -113,6 +113,9 @@ class EventLog:
 
     Args:
         kept: the most stored events; a listener that asks for older events gets a `Gap`.
+
+    Attributes:
+        newest: sequence of the newest event, stored or not; 0 before the first.
     """
 
     def __init__(self, kept: int) -> None:

@@ -32,6 +32,7 @@ NOT_OF_THE_DEFINITION: Final = frozenset(
 )
 """Failures that clients or sidecars cause. Such a call is no evidence about its definition, and is not counted."""
 RATED: Final = frozenset({Outcome.SUCCEEDED, Outcome.DEGRADED, Outcome.FAILED, Outcome.SUSPENDED})
+"""Outcomes of calls that ran; calls that did not run say nothing about their definition."""
 
 
 def observe(turn_id: TurnId, facts: Sequence[Stored], first: int, ramps: Iterable[ArmEvidence]) -> None:

@@ -17,7 +17,7 @@ from sidecar.core.evaluation.arm_evidence import LATENCY_BOUNDS, TOKEN_BOUNDS, A
 from sidecar.core.evaluation.sequential_tests import Comparison, Tally, compare, detectable, e_value, sample_ratio
 from sidecar.core.rollout.bucketing import WHOLE
 
-Block = Mapping[str, ArmBlock]
+Block = Mapping[str, ArmBlock]  # by arm, `active` and `target`
 # The sum is 1, so that the probability of a false breach over all measures together is at most alpha.
 SHARES: Final = {"failures": 0.3, "reason": 0.2, "latency": 0.2, "tokens": 0.1, "score": 0.2}
 """The division of alpha among the kinds of measures.
@@ -33,7 +33,7 @@ REASONS: Final = (
 """Failures that are compared one by one; others count among all failures only."""
 QUANTILES: Final = {"median": 0.5, "p95": 0.95}
 """Quantiles of the target. A call of the active definition beyond one of them counts as slow, or as costly."""
-MOST_SCORES: Final = 20
+MOST_SCORES: Final = 20  # names of scores that are compared
 FIRST_CALLS: Final = 20
 """The number of calls of the target from which its quantiles are used."""
 # With enough users even a tiny difference is certain, and no operator would want a ramp-down for it.

@@ -1,6 +1,7 @@
 """The records of a turn, one type per kind. A record never changes once readers can see it.
 
-Readers derive them from the facts of the turn (`core/journal/turn_projection.py`); the journal has only the facts.
+Readers derive them from the facts of the turn (`core/journal/turn_projection.py`); the journal has only the facts. A
+record with the name of a fact, e.g. `DispatchOpened`, is derived from this fact and has its texts and more values.
 """
 
 from datetime import datetime

@@ -18,8 +18,7 @@ class ChildReport(msgspec.Struct, frozen=True):
     """The contents of a report.
 
     Attributes:
-        tool_calls: used by the child and those below it.
-        tokens: the same.
+        tool_calls, tokens: used by the child and by the children that it delegated to.
         events: of the child's log, as far as they are on record.
     """
 

@@ -21,7 +21,8 @@ class RetryRules(Struct, frozen=True):
     """Backoff and the shared budget.
 
     Attributes:
-        first_backoff, longest_backoff: seconds before the second attempt, and at most.
+        first_backoff: the longest wait before the second attempt in seconds; it doubles with each further attempt.
+        longest_backoff: the limit of that growth, in seconds.
         share: retries allowed as a share of the calls in `window`.
         floor: retries always allowed per window.
         window: seconds that the budget looks back.

@@ -88,7 +88,7 @@ class TurnState(StrEnum):
     OPEN = "open"
     ENDED = "ended"
     LOST = "lost"
-    """Closed for its parent."""
+    """A sidecar ended the turn, because its parent was lost."""
 
 
 class TurnRow(msgspec.Struct, frozen=True):

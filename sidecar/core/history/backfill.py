@@ -27,6 +27,7 @@ BETWEEN: Final = "\n\n"
 Labels = Mapping[str, Slot]
 """The sub-agent that each intent label of the classifier means."""
 Numbered = tuple[int, LegacyRecord]
+"""The number of a line in the imported file, and its message."""
 
 
 @dataclass(slots=True)
@@ -132,6 +133,7 @@ def _take_tool(taken: _Taken, number: int, record: LegacyRecord, labels: Labels)
         detail = f"lacks {' and '.join(missing)}; left out"
         taken.findings.append(Finding(ImportProblem.COMPONENT_DAMAGED, number, detail, record.turn_id))
         return
+    # A sub-agent that created only components gets an answer, too, with which its components are joined.
     if slot:
         taken.by_slot.setdefault(slot, [])
     # Kept byte for byte, as the earlier system wrote them.
@@ -146,7 +148,7 @@ def _attributed(taken: _Taken, number: int, record: LegacyRecord, labels: Labels
 
 
 def _narration(taken: _Taken, texts: Sequence[str], number: int, turn_id: str) -> str:
-    """Join the bodies, without what is component data only in combination."""
+    """Return the texts, joined; empty, with a finding, if they are component data."""
     joined = BETWEEN.join(text for text in texts if text)
     # Checked after joining: two harmless pieces may form JSON together.
     if not holds_component_data(joined):

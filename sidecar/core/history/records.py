@@ -99,7 +99,7 @@ class EpisodeContents(msgspec.Struct, frozen=True):
 
     Attributes:
         turns: oldest first, without a gap up to the newest.
-        kept: how many turns are kept in all.
+        kept: number of stored turns of the episode, requested or not.
     """
 
     summary: Summary | None = None

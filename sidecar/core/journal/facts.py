@@ -31,7 +31,7 @@ class Intents(Part, frozen=True):
 
 
 class ChildStart(Part, frozen=True):
-    """A child that exists and may start. Derived: its row, `created`, `started`.
+    """A child that exists and may start. Readers derive its row and its events `created` and `started` from this.
 
     Attributes:
         step: emission index over the turn. Later facts name the child by it.

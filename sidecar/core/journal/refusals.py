@@ -73,7 +73,7 @@ class FactRejected(msgspec.Struct, frozen=True):
     """A group of facts is refused because one of them may not be appended; nothing of the group is written.
 
     Attributes:
-        what: the object of the rule, in words.
+        about: what the rule is about, e.g. a step or an id; may be empty.
     """
 
     fact: Fact

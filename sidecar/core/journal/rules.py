@@ -1,7 +1,7 @@
 """Decides which fact may follow which state of a turn, and computes the state after it: `after`.
 
-The writer of a process applies it to new facts (`operations/record/kept_turn.py`); readers and verification apply it to
-stored facts. Databases compare versions only.
+The writer of a process applies `after` to new facts (`operations/record/kept_turn.py`); readers and verification apply
+it to stored facts. Databases compare only the versions of turns.
 
 `docs/journal.md` has a table of the rules.
 """

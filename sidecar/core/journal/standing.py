@@ -1,6 +1,7 @@
 """The state of a turn after its facts, from their bodies alone, as the writer of the journal needs it.
 
-The writer keeps this state for recent turns, so that it can decide on an append without reading the turn again.
+The writer keeps this state for recent turns, so that it can decide on an append without reading the turn again. The
+name of the file means: what is recorded now. Readers of whole turns need more (`turn_state.py`).
 """
 
 from collections.abc import Iterable

@@ -5,8 +5,8 @@ A head is the present state of a turn, a dispatch or a child (`heads.py`). A mar
 (`settled`, which has one set for each revision, and `cancelled`) and of steps (`steps`) are integers: bit `n`
 represents number `n`.
 
-`rules.py` applies them to each new fact. A broken rule raises `JournalCorrupt`, which the appending sidecar gets as a
-refusal (`FactRejected`). Readers and verification apply the same rules to stored facts.
+`rules.py` applies these checks and changes to each new fact. A broken rule raises `JournalCorrupt`, which the appending
+sidecar gets as a refusal (`FactRejected`). Readers and verification apply the same rules to stored facts.
 """
 
 from collections.abc import Mapping, Set

@@ -43,7 +43,7 @@ from sidecar.core.journal.texts import EndTexts, OutcomeTexts
 
 BEGUN: Final = (Mark(What.CREATED, 0), Mark(What.STARTED, 0))
 """The first events of every recorded child. No fact stores them: the fact that opens the child implies them."""
-# Empty and not None, which would mean: the same text as in the request.
+# For children whose texts were erased. Empty and not None, which would mean: the same text as in the request.
 NO_CONTRACT_TEXTS: Final = ContractTexts(description="", task_prompt="", goal_summary="", title="")
 
 
@@ -173,7 +173,7 @@ class TurnProjection:
         return ChildReading(ChildSoFar(opened, contract, start.parent))
 
     def _progressed(self, draft: Draft, starts: Sequence[ChildStart] = ()) -> Iterator[Record]:
-        """Derive the events of the children that a fact concerns, child after child."""
+        """Derive the events of the children that a fact concerns, child after child; `starts`: those that it opens."""
         values: Iterator[Values] = iter(draft.texts.values)
         for each in progress_of(draft.body):
             # All children share the iterator: the values of a fact are stored in the order of its marks, child after

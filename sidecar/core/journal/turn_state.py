@@ -20,7 +20,7 @@ from sidecar.core.journal.turn_projection import TurnProjection
 
 
 class TurnState(RecordedState):
-    """A turn with all values that follow from its facts.
+    """A turn with all values that follow from its facts. The enum of the same name in `stored_record` is for lists.
 
     Attributes:
         reading: derives the records.

@@ -32,7 +32,8 @@ class Watermarks(Struct, frozen=True):
     Attributes:
         reached: by sequence; a journal has one or more. A sequence that is missing has not begun.
         alterations: number of removals and erasures that are already applied.
-        generation: how often everything was removed, if several processes project.
+        generation: how often all rows were removed; rows that were derived before a removal are not written after it.
+            Counted only by databases to which several processes write.
     """
 
     reached: Mapping[str, ReadPosition] = field(default_factory=dict)

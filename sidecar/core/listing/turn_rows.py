@@ -51,7 +51,7 @@ class TurnLineBuilder:
     Attributes:
         version: number of facts.
         slots: of its children, by step.
-        accepted, failed: steps of children whose result the parent accepted, and of those that were closed without.
+        accepted, failed: steps of children whose result the parent accepted, and of those closed without acceptance.
         outcomes: by call, with the valid revision, and the reason if the call was not a success.
         definitions: of its children.
     """
@@ -79,7 +79,8 @@ class TurnLineBuilder:
     def copy(self) -> "TurnLineBuilder":
         """Return a copy of this state."""
         other = copy(self)
-        # Deep enough: the copy is changed by the pass, and the original stays valid if the pass fails.
+        # The collections are copied, too: the projector changes the copy, and the original must stay valid if the
+        # projector's pass fails.
         other.slots, other.accepted, other.failed = dict(self.slots), set(self.accepted), set(self.failed)
         other.outcomes, other.definitions = dict(self.outcomes), set(self.definitions)
         return other
@@ -231,7 +232,10 @@ def use_of(row: TurnRow) -> EpisodeActivity:
 
 
 def episode_rows(uses: Iterable[EpisodeActivity], limit: int, before: EpisodeMark | None = None) -> list[EpisodeRow]:
-    """Return the most recently used episodes, newest first, from all their turns; with `before` only those after it."""
+    """Return the most recently used episodes, newest first, from the activities of all their turns.
+
+    `before`: position of the last episode of the previous page; only episodes that are older are returned.
+    """
     episodes: dict[tuple[str, str], list[EpisodeActivity]] = {}
     for use in uses:
         # By user as well: ids of episodes come from clients, and two users may have the same one.

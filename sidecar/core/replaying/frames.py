@@ -65,7 +65,7 @@ class FinishedFrame(_Frame, frozen=True, array_like=True, tag="finished"):
 
 
 class AskedFrame(_Frame, frozen=True, array_like=True, tag="asked"):
-    """The runner ended with a question; see `Asked`."""
+    """The runner ended with a question; see `Asked`. `expires_in`: seconds."""
 
     data_unavailable: bool
     kind: str
@@ -135,7 +135,8 @@ class EndFrame(_Frame, frozen=True, array_like=True, tag="end"):
     """The end of the runner's stream, if it came before the sidecar ended the attempt.
 
     Attributes:
-        how: `ended` (no more events), `error` (a `RunnerError`), `cancelled` (itself), `raised` (any other exception).
+        how: `ended` (no more events), `error` (a `RunnerError`), `cancelled` (by the runner itself), `raised` (any
+            other exception).
         what: the error's detail, or the class of the exception.
     """
 

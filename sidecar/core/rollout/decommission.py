@@ -35,6 +35,7 @@ INSTEAD: Final = {
     LifecycleState.TEST: "roll it back first",
     LifecycleState.PROMOTE: "roll it back first, or kill it",
 }
+"""What an operator does instead of a decommission, or before it, by the state of the definition."""
 
 
 WATCH: Final = "decommission-watch"

@@ -35,7 +35,7 @@ class RolloutEventKind(StrEnum):
     FLAGS_NAMED = "flags_named"
     """A revision names flags for the first time, again, or in another vertical; they are not switched on yet."""
     FLAGS_KEPT = "flags_kept"
-    """A revision no longer names them; they gate the definition until they are retired."""
+    """A revision no longer names the flags; they gate the definition until they are retired."""
     FLAGS_CREATED = "flags_created"
     FLAGS_ON = "flags_on"
     FLAGS_RETIRED = "flags_retired"
@@ -47,7 +47,7 @@ class RolloutEventKind(StrEnum):
     DECOMMISSION_DECIDED = "decommission_decided"
     DECOMMISSION_UNDONE = "decommission_undone"
     DECOMMISSION_OVERDUE = "decommission_overdue"
-    """Its window has passed; written once for each decommission, whichever sidecar sees it first."""
+    """The window of a decommission has passed; written once for each, whichever sidecar sees it first."""
     REFUSED = "refused"
     HELD = "held"
 
@@ -147,10 +147,10 @@ class GateResult(msgspec.Struct, frozen=True):
 
 
 class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Any other event of a rollout.
+    """An event of a rollout that is no lifecycle transition.
 
     Attributes:
-        actor_key, actor_role, traceparent: as in a transition.
+        actor_key, actor_role, traceparent: as in `TransitionEvent`.
         before, after: ramps in basis points, if the event is about a ramp.
         sought: for a refused or held request, the requested change; see `StepRequest.sought`.
         mode: of the rollout, if this event changed it.

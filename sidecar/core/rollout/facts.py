@@ -43,7 +43,7 @@ class FlagPair(StrEnum):
     ON = "on"
     """Switched on after the first `pre_ramp` passed."""
     RETIRED = "retired"
-    """They have served; the definition counts as always on."""
+    """An operator retired the flags at 100 %; they have no effect any more, and the definition counts as always on."""
 
 
 class Tombstone(msgspec.Struct, frozen=True):

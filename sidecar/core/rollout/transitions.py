@@ -36,7 +36,7 @@ BEFORE = {
     LifecycleState.TEST: Remedy.PROMOTE,
     LifecycleState.ROLLBACK: Remedy.NEW_DEFINITION,
 }
-"""The state before a step that only a definition in `promote` can take."""
+"""The remedy in the refusal of a step that needs the state `promote`, by the definition's present state."""
 
 
 def to_test(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
@@ -49,7 +49,7 @@ def promote(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
     """`test` to `promote`, at 0 %, not active; its two flags are created off. The gate `pre_merge` has passed.
 
     Raises:
-        TransitionRefused: another state; killed; or no flag gates it (PF1-FR-3a).
+        TransitionRefused: the definition is not in `test`, or names no flag (PF1-FR-3a).
     """
     facts = facts_of(rollout, digest)
     moved(facts.state, LifecycleState.PROMOTE)  # only for its refusal; `transition` below moves
@@ -93,7 +93,7 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: Actor) -> Change
     if to == facts.ramp:
         return Change(rollout)
     first = facts.activated_at is None
-    # Only its first step lets a definition replace the active one; it returns by `activate` or a rollback.
+    # Only the first raise of a definition replaces the active one; a replaced one returns by `activate` or a rollback.
     if rollout.active != digest and not first:
         raise TransitionRefused(
             f"{facts.definition_id} is not active in {rollout.slot}; activate it, or roll back to it"
@@ -176,7 +176,7 @@ def kill(rollout: SlotRollout, digest: Digest, by: Actor, *, flag_exists: bool =
         flag_exists: its backend has its kill flag, regardless of who created the flag.
 
     Raises:
-        TransitionRefused: it is in `dev`, or in `test` and its flag was never created, or being decommissioned.
+        TransitionRefused: it is in `dev`; in `test`, and its kill flag was never created; or being decommissioned.
     """
     facts = facts_of(rollout, digest)
     # Before the check for `rollback`: a definition that is being decommissioned is in `rollback` as well, and the
@@ -242,7 +242,7 @@ def override(rollout: SlotRollout, digest: Digest, by: Actor, *, gate: str, to: 
 
 
 def retire_flags(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
-    """Retire the flags, which then have no effect. Raises `TransitionRefused` below 100 %. Source: PF1-D-35, TN-59."""
+    """Retire the flags. Raises `TransitionRefused` unless it serves all users. Source: PF1-D-35, TN-59."""
     facts = facts_of(rollout, digest)
     if facts.flags is FlagPair.RETIRED:
         return Change(rollout)
@@ -273,7 +273,7 @@ def _first_active(rollout: SlotRollout, facts: DefinitionFacts, at: datetime) ->
 
 
 def _unused(facts: DefinitionFacts, to: int) -> tuple[Override, ...]:
-    """Return the overrides that remain after a step: each permits one step."""
+    """Return the overrides that remain after the step to the ramp `to`, without those that permitted this step."""
     return tuple(each for each in facts.overrides if (each.from_ramp, each.to_ramp) != (facts.ramp, to))
 
 

@@ -21,7 +21,7 @@ ATTRIBUTE_LENGTH: Final = 256
 
 @unique
 class Handling(StrEnum):
-    """Source: PC2-FR-13b."""
+    """What happens to the reports of a type. Source: PC2-FR-13b."""
 
     FORWARD = "forward"
     TRANSFORM = "transform"

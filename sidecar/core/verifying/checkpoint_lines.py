@@ -47,7 +47,7 @@ class LineKind(StrEnum):
     RESTORED = "restored"
     """An older backup has taken the place of the record: of the running root, `number` facts are left."""
     RESTORED_AUDIT = "restored_audit"
-    """The same of the audit of rollouts: its newest row is row `number` again."""
+    """An older backup has taken the place of the record: the newest row of the audit is row `number` again."""
 
 
 OF_ROOTS: Final = frozenset({LineKind.CHECKPOINT, LineKind.RETENTION})
@@ -130,11 +130,10 @@ def line_hash(text: bytes) -> str:
 
 
 def line_from(text: bytes) -> CheckpointLine | None:
-    """Read a line; None if it is none of ours."""
+    """Return the line that a text contains; None if the text is no such line."""
     try:
-        # A fragment of an interrupted write, or foreign text. The verifier of the lines decides whether it is a
-        # finding.
         return from_json(text, CheckpointLine)
+    # A fragment of an interrupted write, or foreign text. The verifier of the lines decides whether it is a finding.
     except DecodeError:
         return None
 
@@ -182,12 +181,15 @@ def audit_statement(head: AuditHead, instance: InstanceId, at: datetime) -> Stat
 
 
 def restored_statement(state: RootState, by: str, at: datetime) -> Statement:
-    """Return the statement that a root stands here again, because an older backup was restored."""
+    """Return the statement that a root has this earlier state again, because an older backup was restored.
+
+    `by`: who states it, and why.
+    """
     return Statement(kind=LineKind.RESTORED, time=at, marker=by, **msgspec.structs.asdict(state))
 
 
 def restored_audit_statement(head: AuditHead, instance: InstanceId, by: str, at: datetime) -> Statement:
-    """Return the same about the audit of rollouts; `instance` looked."""
+    """Return the statement that the audit has this earlier head again, as `instance` read it; `by`: who, and why."""
     return msgspec.structs.replace(audit_statement(head, instance, at), kind=LineKind.RESTORED_AUDIT, marker=by)
 
 
@@ -237,7 +239,8 @@ class CheckpointClaims(msgspec.Struct):
     def add(self, line: CheckpointLine) -> bool:
         """Add a line with a valid signature; return whether it agrees with earlier ones."""
         if line.kind is LineKind.AUDIT:
-            # A claim about a row that a restored backup lost. Another row has its number by now.
+            # A claim about a row that was lost when a backup was restored agrees always: its number belongs to another
+            # row now, so there is nothing to compare it with.
             lost = any(line.number > each.number and line.time <= each.time for each, _ in self.restored_audit)
             return lost or self.audit.setdefault(line.number, (line.time, line.root))[1] == line.root
         if line.kind is LineKind.RESTORED_AUDIT:

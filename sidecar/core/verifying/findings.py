@@ -49,6 +49,7 @@ class FindingKind(StrEnum):
     CHECKPOINT_MISSING = "checkpoint_missing"
     """A line was removed."""
     CHECKPOINT_UNREADABLE = "checkpoint_unreadable"
+    """A row of the file is no line, and no fragment of an interrupted write either."""
     CHECKPOINT_OTHER_KEY = "checkpoint_other_key"
     """A line is signed with a key that was not given."""
     MARKER_FORGED = "marker_forged"

@@ -29,6 +29,10 @@ class LinesVerifier:
     Args:
         claims: the statements of the second place; several files add to one object.
         judge: has the public keys.
+
+    Attributes:
+        lines: number of complete lines so far, valid or not.
+        torn: number of fragments of interrupted writes so far.
     """
 
     def __init__(self, claims: CheckpointClaims, judge: SignatureVerifier) -> None:

@@ -44,7 +44,7 @@ class RootWalk:
         if self._claims.get(self.number, root) != root:
             text = f"the first {self.number} facts {self._of_root} are not those that a signed checkpoint covers"
             yield self._differs(FindingKind.ROOT_CONTRADICTED, text)
-        # The root in the database is not signed; it is compared only where it claims to stand.
+        # The root in the database is not signed; it is compared only at the number of facts that it states.
         elif state is not None and state.number == self.number and state.root != root:
             text = f"the {self.number} facts {self._of_root} do not give the root that the record says it stands at"
             yield self._differs(FindingKind.ROOT_ALTERED, text)

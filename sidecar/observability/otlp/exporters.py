@@ -63,7 +63,8 @@ class LogSender:
         try:
             return self._exporter.export(batch) is LogRecordExportResult.SUCCESS
         except ValueError:
-            # The thread of an abandoned batch has replaced the channel while this thread used it; gRPC raises this.
+            # The thread of an abandoned batch has replaced the channel while this thread used it; gRPC raises this. The
+            # second attempt uses the new channel.
             return self._exporter.export(batch) is LogRecordExportResult.SUCCESS
 
     def close(self) -> None:

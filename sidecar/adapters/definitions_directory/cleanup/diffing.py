@@ -63,7 +63,7 @@ def diff_of(changes: Sequence[FileChange]) -> str:
 
 def _git(git: str, folder: Path, *arguments: str) -> bytes:
     try:
-        done = subprocess.run(  # noqa: S603  fixed commands in a folder of our own
+        completed = subprocess.run(  # noqa: S603  fixed commands in a folder of our own
             [git, *OPTIONS, *arguments],
             cwd=folder,
             capture_output=True,
@@ -74,4 +74,4 @@ def _git(git: str, folder: Path, *arguments: str) -> bytes:
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise CheckoutRefused(f"git cannot write the patch: {type(error).__name__}") from None
-    return done.stdout
+    return completed.stdout

@@ -145,14 +145,14 @@ def _modules(draft: PatchDraft) -> None:
 def _blocks(draft: PatchDraft) -> None:
     """Delete prompt blocks that no other definition uses, and the entry that names them."""
     # Computed first: without the entry, its blocks could not be found.
-    own = draft.checkout.own_blocks
+    own_blocks = draft.checkout.own_blocks
     if draft.checkout.entry is not None:
         draft.remove_entry("agents", draft.request.definition_id)
         _references(draft)
-    for name, path in own.items():
+    for name, path in own_blocks.items():
         draft.files[draft.checkout.config_path(path)] = None
         draft.does.append(f"deletes the prompt block {name}")
-    if own:
+    if own_blocks:
         draft.notes.append("if CODEOWNERS is made by `sidecar codeowners`, make it anew after this")
 
 

@@ -66,9 +66,9 @@ def record_lines(record: pb.Decommission, *, overdue: bool = False) -> Iterator[
     yield [Part(f"  begun {began} by {clean(record.started_by)}: {clean(record.reason)}")]
     yield [Part(f"  OVERDUE since {due}", "red") if overdue else Part(f"  due {due}")]
     # A step is recorded at most once: a repetition of step 3, after deprecated code was deleted, replaces its record.
-    taken: dict[int, pb.CleanupStepTaken] = {each.step: each for each in record.steps}
+    by_step: dict[int, pb.CleanupStepTaken] = {each.step: each for each in record.steps}
     for step in STEPS:
-        yield _step(step, taken.get(step))
+        yield _step(step, by_step.get(step))
     for matter in ("evals", "tools"):
         word = choice_word(record, matter)
         decided = getattr(record, matter)
@@ -135,8 +135,8 @@ def _row(each: pb.DecommissionStatus) -> list[Part]:
 
 
 def _late(each: pb.DecommissionStatus) -> TextLine:
-    left = "; ".join(map(clean, each.remaining))
-    return [Part(f"{clean(each.definition_id)} is overdue since {day(utc(each.decommission.due_at))}: {left}", "red")]
+    items = "; ".join(map(clean, each.remaining))
+    return [Part(f"{clean(each.definition_id)} is overdue since {day(utc(each.decommission.due_at))}: {items}", "red")]
 
 
 def _step(step: int, taken: pb.CleanupStepTaken | None) -> TextLine:

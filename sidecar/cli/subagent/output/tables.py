@@ -55,7 +55,7 @@ def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list
         for ids in [Counter(one.definition_id for one in slot.definitions)]
         for each in slot.definitions
     ]
-    lines = _narrowed(rows, room)
+    lines = _narrow(rows, room)
     lines += [[], *(_backend(each) for each in answer.backends)]
     for slot in answer.slots:
         for each in slot.definitions:
@@ -67,7 +67,7 @@ def list_lines(answer: pb.ListRolloutsResponse, room: int | None = None) -> list
     return lines
 
 
-def _narrowed(rows: list[list[Part]], room: int | None) -> list[TextLine]:
+def _narrow(rows: list[list[Part]], room: int | None) -> list[TextLine]:
     """Return the table with fewer columns if it is wider than `room`, as `list_lines` describes."""
     shown = list(range(len(HEADER)))
     lines = columns(HEADER, rows)

@@ -190,7 +190,7 @@ class Card(Struct, frozen=True):
     Attributes:
         blocks: the injected platform blocks first, then the declared ones in order (PC1-D-18).
         digest: of entry, blocks, tools and model; the definition's identity.
-        commit: where that digest first appeared; in a plain directory, the digest itself.
+        commit: the commit in which that digest first appeared; in a directory without Git, the digest itself.
     """
 
     definition: AgentDefinition

@@ -20,7 +20,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 DURATION: Final = re.compile(r"([0-9]{1,9})(ms|s|m|h)\Z")
 MILLISECONDS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 LONGEST: Final = timedelta(hours=24)
-# Far above every real price, so that a price in a wrong unit is noticed.
+# US dollars. Far above every real price, so that a price in a wrong unit is noticed.
 DEAREST: Final = 1_000_000_000
 PRICE_DECIMALS: Final = 6
 
@@ -127,7 +127,7 @@ class Fields:
         return tuple(item if isinstance(item, str) else "" for item in value)
 
     def flag(self, key: str, fallback: bool) -> bool:
-        """Return a truth value."""
+        """Return a truth value; `fallback` if it is missing or wrong."""
         value = self._value.get(key)
         if value is None:
             return fallback

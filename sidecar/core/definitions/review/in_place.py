@@ -1,4 +1,4 @@
-"""Check (d): what may not change under an id, and what may change only with an override.
+"""Check (d): what may not change under an id, and what may change only with an override. Also runs all four checks.
 
 The lifecycle state makes no difference (TN-69): the base branch decides, and an id that it does not have is new.
 Source: PF1-D-58, PF1-D-59, TN-67.

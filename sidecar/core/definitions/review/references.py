@@ -27,7 +27,7 @@ class ComparisonRefused(Exception):
 
 @unique
 class Check(StrEnum):
-    """Source: PF1-D-55 to PF1-D-58."""
+    """The checks by letter; see the top of the module. Source: PF1-D-55 to PF1-D-58."""
 
     LOADS = "a"
     RESOLVES = "b"
@@ -49,6 +49,7 @@ class Finding:
     """One finding of one check.
 
     Attributes:
+        weight: its effect on the merge.
         file: relative to the configuration root.
         line: of the entry in the head, counted from 1; None: the whole file.
         field: path inside the file, entries by id.
@@ -85,7 +86,7 @@ class Comparison:
 
     Attributes:
         base: the version before the change.
-        trailers: values of the override trailer of the commits between.
+        trailers: values of the override trailer of the commits between base and head.
         rolled_back: ids whose definitions are all in `rollback`.
         under: the configuration's folder inside the repository, with a slash at the end; empty: the root.
         told: lines about the comparison itself, for people.

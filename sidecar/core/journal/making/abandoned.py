@@ -33,7 +33,7 @@ from sidecar.core.rollout.serving import CandidateVerdict
 from subagents_errors import CallFailure
 
 Said: TypeAlias = tuple[Body, Texts]
-"""What becomes a draft."""
+"""Body and texts of a fact that is to be appended."""
 
 
 class RequestedCalls(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class RequestedCalls(msgspec.Struct, frozen=True):
 
 
 class Closing(msgspec.Struct, frozen=True):
-    """The end of a turn whose parent is lost."""
+    """The end of a turn whose parent is lost: the facts to append, in order, and the routing decision in the last."""
 
     said: tuple[Said, ...]
     routing: RoutingRecord
@@ -59,7 +59,7 @@ def log_of(child: StoredChild) -> ChildLog:
 
 
 def settling(turn: StoredTurn, dispatch: StoredDispatch, now: datetime, me: InstanceId) -> list[Said]:
-    """Return the facts that settle every call of an abandoned dispatch; its children must still be closed."""
+    """Return the facts that settle every call of an abandoned dispatch; they do not close its children."""
     said, children = list(_taking(dispatch, me)), _children(turn, dispatch)
     values, failed, below = dict[ChildId, list[Values]](), dict[ChildId, Progress](), list[ChildId]()
     effects = recorded_effects(children)

@@ -37,7 +37,7 @@ NAMES: Final = MappingProxyType({verdict: CandidateVerdict[verdict.name].value f
 CODES: Final = MappingProxyType({name: verdict for verdict, name in NAMES.items()})
 CHOSEN: Final = CandidateVerdict.CHOSEN.value
 ITS_SLOT: Final = 0
-"""Not None, which is the definition of a candidate without one."""
+"""Says that the definition's id equals the slot. Not None, which is stored for a candidate without a definition."""
 VERIFIED: Final = "+user_token"
 """Suffix of `source`: a user token proved the principal."""
 

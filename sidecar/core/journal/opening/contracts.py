@@ -118,7 +118,7 @@ def bare_template(tool: SurfaceTool) -> BareTemplate:
 
 
 def differing(text: str, known: str) -> str | None:
-    """Return a text, None if it is known."""
+    """Return the text, or None if it equals the known one."""
     return None if text == known else text
 
 
@@ -263,7 +263,7 @@ def _whole(ancestors: tuple[BareAncestor, ...]) -> tuple[Ancestor, ...]:
 
 
 def asked_in(call: ToolCall) -> str:
-    """Return the request of a call, if its arguments have it under the usual name; else the arguments."""
+    """Return the argument `request` of a call, if it is a text; else all arguments, as their JSON text."""
     try:
         request = from_json(call.arguments_json, dict)
     # The arguments were accepted as JSON once; another version may have been less strict.
