@@ -265,7 +265,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         event = event_about(rollout, facts, what, by, to=to, detail=f"{refused.reason}: {refused.message}")
         event = replace(event, sought=asked.sought, gate_results=gates)
         kept = stored_answer(asked, refused.reason, refused.message, by)
-        await self.store.write(_write(rollout, Change(rollout, (), (event,)), kept))  # a conflict: `__call__` tries again
+        await self.store.write(_write(rollout, Change(rollout, (), (event,)), kept))  # `__call__` repeats a conflict
 
 
 def _refuse_other_revision(asked: StepRequest, rollout: SlotRollout) -> None:
