@@ -110,9 +110,7 @@ class ChildRun:
             self._conclude(BrokenReport(stopped, "stopped before the attempt"))
             return
         breaker = self._shared.breakers.of(self._runner.target, child.slot)
-        if breaker.state is not BreakerState.CLOSED and not breaker.admit(
-            at
-        ):  # per slot: the host's other slots continue
+        if breaker.state is not BreakerState.CLOSED and not breaker.admit(at):  # per slot: the host's other slots run
             _keep_refusal(child, "breaker")
             detail = f"the breaker of {self._runner.target} for {child.slot} is open"
             self._conclude(BrokenReport(CallFailure.RUNNER_BREAKER_OPEN, detail))
