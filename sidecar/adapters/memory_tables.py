@@ -44,6 +44,7 @@ ADDED: Final = """
 update history_episodes set kept = kept + 1, turns = turns + 1, tokens = tokens + $1 where episode_no = $2
 returning turns, tokens
 """
+"""`kept` counts all stored turns. `turns` and `tokens` are what a model gets: the summary and the turns after it."""
 SIZE: Final = "select turns, tokens from history_episodes where principal = $1 and episode_id = $2"
 EPISODE: Final = """
 select episode_no, kept, summary_revision, summary_text, summary_up_to, summary_at from history_episodes
@@ -69,6 +70,7 @@ from history_episodes e join history_answers a on a.episode_no = e.episode_no
   join history_turns t on t.turn_no = a.turn_no
 where e.principal = $1 and e.episode_id = $2 and a.sub_agent_id = $3 order by a.turn_no desc, a.place desc limit $4
 """
+"""The newest answers of one sub-agent in an episode, newest first."""
 # An empty text in place of the component data, which can be large and which `references_of` does not read.
 OWN_MESSAGES: Final = """
 select m.turn_no, m.turn_id, m.sub_agent_id, m.call_id, m.position, m.name, m.tool_input, ''

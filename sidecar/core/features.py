@@ -8,6 +8,7 @@ from sidecar.core.errors import FeatureUnsupported, FieldProblem, InvalidRequest
 MOST_FEATURES: Final = 32
 """The most features that one request may require."""
 LONGEST_FEATURE: Final = 60
+"""Characters of the name of a feature."""
 
 
 def require_features(required: Sequence[str], offered: Sequence[str], version: int, field: str) -> None:

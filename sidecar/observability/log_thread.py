@@ -73,13 +73,13 @@ class LogThread:
     """Writes the queued records, and between them the numbers of omitted lines.
 
     Args:
-        front: the queue.
+        queue: the records to write.
         out: the output.
         line: formats a record, without the end of line.
     """
 
-    def __init__(self, front: LossyQueue, out: TextIO, line: Callable[[logging.LogRecord], str]) -> None:
-        self._front = front
+    def __init__(self, queue: LossyQueue, out: TextIO, line: Callable[[logging.LogRecord], str]) -> None:
+        self._queue = queue
         self._out = out
         self._line = line
         self._stopped = False
@@ -93,30 +93,31 @@ class LogThread:
         """Write all queued lines and the summaries of the limit, and end."""
         # Before the events are set: the thread must see the flag when it wakes.
         self._stopped = True
-        self._front.urgent.set()
-        self._front.news.set()
+        self._queue.urgent.set()
+        self._queue.news.set()
         self._thread.join()
         # After `join`, only this thread reads the queue; lines that others still add are written, too.
-        while self._front.waiting:
-            self._write(self._taken())
-        self._write(self._front.limit.summaries(at_the_end=True))
+        while self._queue.waiting:
+            self._write(self._take())
+        self._write(self._queue.limit.summaries(at_the_end=True))
 
     def _run(self) -> None:
-        front, busy = self._front, False
+        queue, busy = self._queue, False
         while not self._stopped:
             # The wait ends without news when the summary of a limit is due.
-            if (busy or front.news.wait(front.limit.due_in())) and front.urgent.wait(GATHER):
-                front.urgent.clear()
+            if (busy or queue.news.wait(queue.limit.due_in())) and queue.urgent.wait(GATHER):
+                queue.urgent.clear()
             # After the pause: how many lines arrived in it tells whether polling is worth it.
-            busy = len(front.waiting) > FEW
+            busy = len(queue.waiting) > FEW
             if not busy:
-                front.news.clear()  # cleared before the queue is read: a later record sets it again
-            while front.waiting:
-                self._write(self._taken())
-            self._write(front.limit.summaries())
+                queue.news.clear()  # cleared before the queue is read: a later record sets it again
+            while queue.waiting:
+                self._write(self._take())
+            self._write(queue.limit.summaries())
 
-    def _taken(self) -> Sequence[logging.LogRecord]:
-        waiting = self._front.waiting
+    def _take(self) -> Sequence[logging.LogRecord]:
+        """Remove and return the oldest records, at most `LINES_AT_ONCE`."""
+        waiting = self._queue.waiting
         return [waiting.popleft() for _ in range(min(len(waiting), LINES_AT_ONCE))]
 
     def _write(self, records: Iterable[logging.LogRecord]) -> None:
@@ -126,11 +127,11 @@ class LogThread:
             try:
                 lines.append(f"{self._line(record)}\n")
             except Exception:  # noqa: BLE001  callers may pass any objects, whose formatting may raise anything
-                self._front.lost += 1
+                self._queue.lost += 1
         if lines:
-            self._front.lost += self._refused(lines)
+            self._queue.lost += self._write_lines(lines)
 
-    def _refused(self, lines: Sequence[str]) -> int:
+    def _write_lines(self, lines: Sequence[str]) -> int:
         """Write lines; return how many were refused. One character that cannot be encoded makes all lines fail."""
         try:
             self._out.write("".join(lines))
@@ -139,5 +140,5 @@ class LogThread:
             return len(lines)
         except ValueError:
             # One by one, so that a single bad line does not cost the others.
-            return 1 if len(lines) == 1 else sum(self._refused([line]) for line in lines)
+            return 1 if len(lines) == 1 else sum(self._write_lines([line]) for line in lines)
         return 0

@@ -90,22 +90,22 @@ class LineFormatter(logging.Formatter):
 @contextmanager
 def logging_to(out: TextIO, kind: Literal["text", "json"], level: str, redactor: Redactor) -> Iterator[LossyQueue]:
     """Log the whole process to `out` while the context is open; flush at its end."""
-    front = LossyQueue(ALWAYS)
-    thread = LogThread(front, out, LineFormatter(kind, redactor).format)
+    queue = LossyQueue(ALWAYS)
+    thread = LogThread(queue, out, LineFormatter(kind, redactor).format)
     # The root logger, so that lines of libraries and plugins take the same way.
     root, always = logging.getLogger(), logging.getLogger(ALWAYS)
     before = (root.level, root.handlers[:], logging.raiseExceptions)
     # Otherwise `logging` would print a traceback for each line that it cannot write to a closed standard error.
     logging.raiseExceptions = False
     # The only handler, so that no other handler blocks the loop by writing itself.
-    root.handlers[:] = [front]
+    root.handlers[:] = [queue]
     root.setLevel(level.upper())
     always.setLevel(logging.INFO)
     for name in CHATTY:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     thread.start()
     try:
-        yield front
+        yield queue
     finally:
         thread.stop()
         root.level, root.handlers[:], logging.raiseExceptions = before

@@ -122,15 +122,15 @@ class OutboxWorker:
         """Send the queued items of a signal; after a failure, the others wait for the next round."""
         while batch := self._outbox.take(signal):
             try:
-                taken = self._ship[signal](batch)
+                accepted = self._ship[signal](batch)
             except Exception:  # noqa: BLE001  foreign code may raise anything; one bad item must not end the thread
-                taken = False
-            if not taken:
+                accepted = False
+            if not accepted:
                 # Not queued again: a collector that is away for long would fill the memory with old data.
                 self._outbox.failed(signal, len(batch))
             # Reported on a change only, or each round would write a line.
-            if taken is not self._in_contact:
-                self._in_contact = taken
-                self._on_contact(taken)
-            if not taken:
+            if accepted is not self._in_contact:
+                self._in_contact = accepted
+                self._on_contact(accepted)
+            if not accepted:
                 return

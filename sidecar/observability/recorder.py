@@ -71,14 +71,14 @@ class MeasuringRecorder(ScoreReports):
         self._count_episodes(metrics)
         self._count_surfaces(metrics)
         self._anomalies = metrics.counter(names.ANOMALIES, "Things that should not happen.", "kind")
-        for alerting in ALERTING:
-            self._anomalies.add(alerting, by=0)
+        for kind in ALERTING:
+            self._anomalies.add(kind, by=0)
 
     def _count_envelopes(self, metrics: Metrics) -> None:
         self._principal = metrics.counter(names.PRINCIPAL_MISMATCH, "Envelopes for another user.", "consumer")
         self._version = metrics.counter(names.VERSION_MISMATCH, "Payloads of another major version.", "consumer")
-        for alerting in (self._principal, self._version):
-            alerting.add(names.CONSUMER, by=0)  # so that the first one is a rise from 0, and alerts
+        for counter in (self._principal, self._version):
+            counter.add(names.CONSUMER, by=0)  # so that the first one is a rise from 0, and alerts
         self._incidents = metrics.counter(
             names.SECURITY_INCIDENTS, "Responses that may belong to another user.", "reason"
         )

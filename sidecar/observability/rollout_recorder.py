@@ -70,10 +70,10 @@ class MeasuringRolloutRecorder:
     def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion], major: Sequence[MajorChange]) -> None:
         """Log that binds use a version of the definitions, and which of its definitions serve no user yet."""
         # First what still serves: the old content of a changed definition, which an operator may believe replaced.
-        for each in major:
-            fields = {"definition_id": each.definition_id, "slot": each.slot}
-            digests = {"serving": each.serving, "loaded": each.loaded}
-            self._log.warning(event_names.DEFINITION_CHANGED_MAJOR, _major(each), **fields, **digests)
+        for change in major:
+            fields = {"definition_id": change.definition_id, "slot": change.slot}
+            digests = {"serving": change.serving, "loaded": change.loaded}
+            self._log.warning(event_names.DEFINITION_CHANGED_MAJOR, _major_change_text(change), **fields, **digests)
         # A warning only if an operator has something to do.
         if not waiting:
             self._log.info(
@@ -86,12 +86,11 @@ class MeasuringRolloutRecorder:
         )
         ids = [each.definition_id for each in waiting]
         self._log.warning(event_names.DEFINITIONS_ON_RECORD, text, version=version, waiting=ids)
-        for one in waiting:
+        for pending in waiting:
             # A line of its own: no step can promote such a definition before its entry is corrected.
-            if one.needs_flag:
-                self._log.warning(
-                    event_names.DEFINITION_UNFLAGGED, _unflagged(one), definition_id=one.definition_id, slot=one.slot
-                )
+            if pending.needs_flag:
+                about = {"definition_id": pending.definition_id, "slot": pending.slot}
+                self._log.warning(event_names.DEFINITION_UNFLAGGED, _unflagged_text(pending), **about)
 
     def known(self, definition_id: str) -> None:
         """Create the counters for alerts at 0: kills, failed gates, rollbacks."""
@@ -120,24 +119,24 @@ class MeasuringRolloutRecorder:
             traces.get_current_span().add_event(event_names.ANOMALY, {"kind": kind})
 
 
-def _major(each: MajorChange) -> str:
+def _major_change_text(change: MajorChange) -> str:
     """Return a text that says which card still serves after a major change, and how the new card can be served."""
     # Eight digits of the digest identify a card; the operator types them.
-    new = each.loaded.rpartition(":")[2][:8]
+    digits, name = change.loaded.rpartition(":")[2][:8], change.definition_id
     return (
-        f"{each.definition_id} (slot {each.slot}) changed in a major way (model, tools or prompt blocks): the recorded "
-        f"card (digest {each.serving}) still serves; the new one ({each.loaded}) is in {each.state} and serves no user "
-        f"before `sidecar subagent promote {each.definition_id} --digest {new} --reason …`, then a ramp with --digest"
+        f"{name} (slot {change.slot}) changed in a major way (model, tools or prompt blocks): the recorded card "
+        f"(digest {change.serving}) still serves; the new one ({change.loaded}) is in {change.state} and serves no "
+        f"user before `sidecar subagent promote {name} --digest {digits} --reason …`, then a ramp with --digest"
     )
 
 
-def _unflagged(each: PendingPromotion) -> str:
+def _unflagged_text(pending: PendingPromotion) -> str:
     """Return advice: how a new definition whose entry names no flag can be served."""
-    name, why = each.definition_id, "--reason …"
+    name, reason = pending.definition_id, "--reason …"
     return (
-        f"{name} (slot {each.slot}) is new and its entry names no flag: it serves no user, and no step can promote it. "
-        f"Add `enabled_via_flag: {SUBAGENT_FLAG_PREFIX}{name}` to the entry, then run "
-        f"`sidecar subagent promote {name} {why}` and `sidecar subagent ramp {name} 5 {why}`. "
+        f"{name} (slot {pending.slot}) is new and its entry names no flag: it serves no user, and no step can promote "
+        f"it. Add `enabled_via_flag: {SUBAGENT_FLAG_PREFIX}{name}` to the entry, then run "
+        f"`sidecar subagent promote {name} {reason}` and `sidecar subagent ramp {name} 5 {reason}`. "
         "Where such entries may serve every user without a gate: rollout.auto_promote_unflagged = true"
     )
 
@@ -153,8 +152,8 @@ class ShownGauge(Struct, frozen=True):
 
 def show_rollout(metrics: Metrics, gauges: Iterable[ShownGauge]) -> None:
     """Add the gauges to the metrics."""
-    for each in gauges:
-        metrics.gauges(each.name, each.help, each.read, *each.labels)
+    for gauge in gauges:
+        metrics.gauges(gauge.name, gauge.help, gauge.read, *gauge.labels)
 
 
 def standing_gauges(operations: RolloutOperations) -> Sequence[ShownGauge]:

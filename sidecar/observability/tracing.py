@@ -81,7 +81,7 @@ def make_tracing(
 
 
 def sender() -> Resource:
-    """Return the resource of this process, with its own service name."""
+    """Return the resource: the description of this process as the sender of telemetry."""
     # A random instance id: several sidecars of one host must not share their series at the collector.
     return Resource.create({SERVICE_NAME: SERVICE, INSTANCE: secrets.token_hex(8)})
 
@@ -127,7 +127,8 @@ class SpansOfWrittenStreams(OpenTelemetryAioServerInterceptor):
         self, behavior: Callable[[bytes, Any], Awaitable[None]], handler_call_details: grpc.HandlerCallDetails
     ) -> Callable[[bytes, Any], Awaitable[None]]:
         start_span: Callable[..., Any] = self._start_span
-        seen_by_span: Callable[..., Any] = _OpenTelemetryAioServicerContext
+        # Passes calls on to the context, and sets the status of the span when the handler ends the call.
+        context_with_span: Callable[..., Any] = _OpenTelemetryAioServicerContext
 
         async def traced(request: bytes, context: Any) -> None:
             # Without a status on exceptions: handlers end a call with a status of their own, which is no failure of the
@@ -136,7 +137,7 @@ class SpansOfWrittenStreams(OpenTelemetryAioServerInterceptor):
                 self._set_remote_context(context),
                 start_span(handler_call_details, context, set_status_on_exception=False) as span,
             ):
-                await behavior(request, seen_by_span(context, span))
+                await behavior(request, context_with_span(context, span))
 
         return traced
 

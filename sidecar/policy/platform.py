@@ -37,7 +37,7 @@ def _gates_of(facts: StepFacts) -> tuple[str, ...]:
     return ()
 
 
-def _made(_settings: Mapping[str, Any]) -> PlatformRules:
+def _make(_settings: Mapping[str, Any]) -> PlatformRules:
     return PlatformRules()
 
 
@@ -45,7 +45,7 @@ PLATFORM_POLICY: Final = LifecyclePolicySpec(
     name=PLATFORM,
     contract="lifecycle-policy/1",
     summary="the platform's own rules; always there, and asked first",
-    factory=_made,
+    factory=_make,
 )
 
 

@@ -58,6 +58,7 @@ class RunRequest(msgspec.Struct, frozen=True):
         card: the definition when the turn was bound. Runner hosts with their own definitions compare its digest only.
         arguments_json: the arguments of the model's tool call, valid by the card's schema.
         prompt_prefix: the beginning of the sub-agent's prompt, which is the same for all calls of the cohort.
+        prompt_suffix: the rest of the prompt: date, location, user and locale.
         contract_json: the contract of the child: its limits and retries.
         grant: bearer token for the tool gateway; valid for this attempt only.
         timeout: the time that this attempt has left when `run` is called.

@@ -52,7 +52,8 @@ class JwksSettings(Section):
             # Logs show the URL, and so a password in it.
             if not parts.hostname or parts.username is not None:
                 raise ValueError("jwks_url needs a host and must not contain a user")
-        # Then every token would be refused for a while in each interval, although the issuer is reachable.
+        # With a shorter age, every token would be refused for a while in each interval, although the issuer is
+        # reachable.
         if self.max_key_age <= self.refresh:
             raise ValueError("max_key_age must be longer than refresh; otherwise the keys expire between two fetches")
 

@@ -34,8 +34,8 @@ class RolloutSettings(Section):
         64,
         ge=1,
         le=100_000,
-        description="Distinct cohorts that turns may be bound in within a day; beyond it there is a warning. Each ramp "
-        "of its own doubles them.",
+        description="Distinct cohorts that turns may be bound in within a day; beyond it there is a warning. Each "
+        "further ramp between 0 % and 100 % can double their number.",
     )
 
     @classmethod

@@ -75,6 +75,19 @@ def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
     assert contents(folder) == before
 
 
+def test_a_disk_that_is_full_in_the_middle_changes_nothing(tmp_path: Path) -> None:
+    """No file may be longer than 3 KiB, so that `agent_config.yaml` cannot grow; later there is room."""
+    folder = write_repository("travel", tmp_path)
+    before = contents(folder)
+    script = f"ulimit -f 3; exec {sys.executable} -B -m sidecar subagent new weather --dir {folder}"
+    full = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=300, check=False)
+
+    assert full.returncode == 64
+    assert "agent_config.yaml cannot be written: File too large; nothing was changed" in full.stderr
+    assert contents(folder) == before
+    assert new(folder, "weather")[0] == 0
+
+
 def test_another_folder_is_named(tmp_path: Path) -> None:
     """With what a folder must be."""
     code, _, errors = new(tmp_path, "weather")

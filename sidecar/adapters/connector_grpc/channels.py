@@ -72,8 +72,11 @@ class Channels:
         self._open[target] = new
         if evicted is not None:
             new.calls += 1  # counted before the wait, so that the eviction of idle channels does not close it
-            await evicted.channel.close()
-            new.calls -= 1
+            try:
+                await evicted.channel.close()
+            finally:
+                # Also if the call is cancelled here: a connection that seems in use would never be evicted.
+                new.calls -= 1
         return new
 
     def _open_channel(self, target: str) -> grpc.aio.Channel:

@@ -32,6 +32,7 @@ LEASED_FOR: Final = timedelta(seconds=30)
 ASKED_AGAIN: Final = 10.0
 """Seconds after which the lease is renewed; it then includes instances whose facts are projected by no sidecar."""
 KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 25))})"
+"""Writes rows and watermarks, if lease, generation and watermarks are still those of this sidecar; returns whether."""
 CLEAR: Final = "select lists_clear()"
 NEWEST_EPISODES: Final = """
 select episode_id, principal from listed_episodes where (last_at, episode_id, principal) < ($2, $3, $4)

@@ -66,10 +66,12 @@ SAYING: Final = """
 SELECT DISTINCT t.turn_id FROM facts f CROSS JOIN turns t ON t.number = f.turn
   WHERE f.number > ? AND f.number <= ? AND instr(f.texts, ?) > 0
 """
+"""The turns with a fact, in a range of numbers, whose texts contain some bytes."""
 ERASED: Final = """
 UPDATE facts SET texts = NULL, salt = NULL, texts_digest = ?, erased_under = ?
   WHERE turn = (SELECT number FROM turns WHERE turn_id = ?) AND version = ? AND link = ? AND texts IS NOT NULL
 """
+"""Removes the texts of one fact; changes no row if the fact is not the given one, or has no texts."""
 FRAMES_OF: Final = f"{FRAMES_WHERE} t.turn_id = ?)"
 PAGE: Final = 500
 """Maximum number of facts or turns of one page."""

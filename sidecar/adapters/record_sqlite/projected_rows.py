@@ -37,7 +37,9 @@ INSERT OR REPLACE INTO episodes
   SELECT episode_id, principal, began_at FROM turns
     WHERE episode_id = ? AND principal = ? AND shown = 1 ORDER BY began_at DESC LIMIT 1
 """
+"""Stores the newest listed turn of an episode as its last use; writes nothing if there is no such turn."""
 NO_USE: Final = "DELETE FROM episodes WHERE episode_id = ? AND principal = ?"
+"""Removes an episode without listed turns from the list."""
 NEWEST_EPISODES: Final = """
 SELECT episode_id, principal FROM episodes WHERE (last_at, episode_id, principal) < (?, ?, ?)
   ORDER BY last_at DESC, episode_id DESC, principal DESC LIMIT ?

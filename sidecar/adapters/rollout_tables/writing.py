@@ -26,6 +26,7 @@ The statement returns the head of the audit's hash chain."""
 ADVANCE: Final = "update rollout_version set version = version + $1, last_number = $2, last_link = $3"
 RAISE_VERSION: Final = "update rollout_version set version = version + 1"
 WRITTEN: Final = "select 1 from rollout_audit where write_id = $1 limit 1"
+"""Whether an earlier attempt of a write was committed."""
 PUT: Final = """
 insert into rollouts values ($1, $2, $3)
 on conflict (slot) do update set revision = excluded.revision, body = excluded.body
@@ -43,6 +44,7 @@ update rollout_transitions set effective_at = $1, noted_by = $2
 where digest = $3 and target_state = $4 and effective_at is null
 """
 NOTED: Final = "select 1 from rollout_transitions where digest = $1 and target_state = $2 and noted_by = $3"
+"""Whether this replica recorded that a transition took effect."""
 
 
 def write(change: RolloutWrite, write_id: str) -> Steps[None]:

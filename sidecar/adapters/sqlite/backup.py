@@ -1,6 +1,7 @@
 """Copies a SQLite database to a new file while a sidecar writes to it."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -33,7 +34,9 @@ def back_up(source: Path, target: Path) -> None:
     except apsw.Error as error:
         raise DatabaseProblem(f"{source} cannot be copied to {target}: {type(error).__name__}") from None
     finally:
-        fresh.unlink(missing_ok=True)
+        # An error here, e.g. in a folder that cannot be written, would hide the problem with its advice.
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -132,6 +132,7 @@ class TokenExchange:
         return sha256("\0".join((user.value, self._audience, self._scope)).encode()).digest()
 
     async def _exchanged(self, key: Key, ask: Coroutine[Any, Any, _Answer]) -> _Exchanged:
+        """Await one exchange, cache its token, and return it. Raises `ExchangeFailed`."""
         try:
             async with asyncio.timeout(self._seconds):
                 answer = await ask
@@ -144,14 +145,14 @@ class TokenExchange:
             # Also after a failure, so that the next call tries again. Callers that wait already get this failure.
             del self._running[key]
         lifetime = answer.expires_in
-        kept = _Exchanged(answer.access_token, self._now() + lifetime - min(MARGIN, lifetime / 10))
+        exchanged = _Exchanged(answer.access_token, self._now() + lifetime - min(MARGIN, lifetime / 10))
         # An answer without a lifetime may expire at once, so it is used for the waiting calls only.
         if lifetime > 0:
-            self._kept[key] = kept
+            self._kept[key] = exchanged
             self._kept.move_to_end(key)
             if len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-        return kept
+        return exchanged
 
     async def _ask(self, user: UserToken) -> _Answer:
         form = {

@@ -1,6 +1,7 @@
 """Implements `sidecar subagent new`: adds a sub-agent to a repository that `sidecar init` wrote, or changes nothing."""
 
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,6 +167,7 @@ def _write(
     # As bytes, so that the undo restores line ends and encoding exactly.
     old_contents = {path: (folder / path).read_bytes() for path in changed}
     created: list[Path] = []
+    replaced: list[str] = []
     try:
         for path, text in new.items():
             # Folder by folder, so that the undo removes only those that were created here.
@@ -178,16 +180,33 @@ def _write(
                 created.append(folder / path)
                 file.write(text)
         for path, text in changed.items():
-            (folder / path).write_text(text, "utf-8")
+            _replace(folder / path, text.encode())
+            replaced.append(path)
         # Checked on disk, because the loader reads files; an error is undone below.
         if errors := load().errors:
             raise ScaffoldError(f"the definitions would be invalid, so nothing was changed: {errors[0].render()}")
     except (OSError, ScaffoldError) as error:
-        for path, content in old_contents.items():
-            (folder / path).write_bytes(content)
-        # In reverse: files first, then the folders that are empty by then.
+        # In reverse: files first, then the folders that are empty by then. This also makes room on a full disk.
         for each in reversed(created):
             each.rmdir() if each.is_dir() else each.unlink()
+        for path in replaced:
+            _replace(folder / path, old_contents[path])
         if isinstance(error, ScaffoldError):
             raise
-        raise ScaffoldError(f"{error.filename} cannot be written: {error.strerror}; nothing was changed") from error
+        # A file that was opened, but could not be filled, has no name in its error.
+        name = error.filename or created[-1]
+        raise ScaffoldError(f"{name} cannot be written: {error.strerror}; nothing was changed") from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Replace the content of a file. If this fails, e.g. on a full disk, the file has its old content."""
+    target = path.resolve()  # of a link, the file that it names
+    fresh = target.with_name(f".{target.name}.unfinished")
+    try:
+        fresh.write_bytes(content)
+        shutil.copymode(target, fresh)
+        fresh.replace(target)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        # The name that the user knows; a failed write has none.
+        raise OSError(error.errno, error.strerror, str(path)) from None

@@ -29,6 +29,8 @@ class SurfaceClaims(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Everything of a turn that cannot be rebuilt from the definitions.
 
     Attributes:
+        source: where the turn comes from: `chat`, `scheduled` or `notification`.
+        date: of the user, `YYYY-MM-DD`; in UTC if the client sent none.
         tools: (slot, digest of the serving card), in order.
         candidates: (slot, definition id or None, verdict).
         previous: slots of the episode's last dispatching turn; None if unknown.

@@ -79,6 +79,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     """The state of a dispatch when a listener arrives.
 
     Attributes:
+        attached: an earlier request began the dispatch; the listener follows it.
         sequence: of the newest event before the listener's first event.
     """
 
@@ -89,7 +90,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class DispatchResult(msgspec.Struct, frozen=True):
-    """The end of a dispatch: one outcome per call, in emission order."""
+    """The end of a dispatch: one outcome per call, in emission order. `overhead`: its time without a running call."""
 
     outcomes: tuple[CallOutcome, ...]
     intents: IntentReport

@@ -40,7 +40,17 @@ class RoutedCall(msgspec.Struct, frozen=True):
 
 
 class RoutingRecord(msgspec.Struct, frozen=True):
-    """One per turn, also for a turn without any call (TN-35)."""
+    """One per turn, also for a turn without any call (TN-35).
+
+    Attributes:
+        candidates: every listed slot of the surface, in order.
+        calls: by `emission_index`, over all dispatches.
+        intents: one report for each dispatch; then one for the intents that the parent declared at the end, if any.
+        cap: the most severe of all dispatches.
+        overhead: the time of its dispatches during which no sub-agent ran.
+        principal_asserted_by: always `orchestrator`; the claims say whether a user token proved the principal.
+        gate_passed: the parent accepted as many results as its join policy requires; no gate of a rollout.
+    """
 
     turn_id: TurnId
     episode_id: EpisodeId

@@ -131,7 +131,7 @@ class ArmEvidence:
     def _first(self, measure: str, user: str) -> bool:
         # Per measure: a user without tokens so far may still count for them later.
         seen, mark = self._seen.setdefault(measure, {}), self._mark(user)
-        # Also what makes it harmless to count the same facts twice, after a request that was cancelled half-way.
+        # This also makes it harmless to count the same facts twice, after a request that was cancelled half-way.
         if mark in seen:
             return False
         # Not counted and not replaced: dropping a known user would count that user again later.

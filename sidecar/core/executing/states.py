@@ -13,7 +13,7 @@ from sidecar.core.errors import ChildClosed
 
 @unique
 class ExecutionState(StrEnum):
-    """Source: SX-18 .. SX-24."""
+    """The state of a child. Source: SX-18 .. SX-24."""
 
     CREATED = "created"
     RUNNING = "running"
@@ -34,14 +34,14 @@ MOVES: Final[Mapping[ExecutionState, frozenset[ExecutionState]]] = MappingProxyT
         ExecutionState.CLOSED: frozenset(),
     }
 )
-"""Failure is possible from every state before `completed`. Source: SX-18, TN-97."""
+"""The possible next states of each state. Failure is possible before `completed`. Source: SX-18, TN-97."""
 
 
 def moved(source: ExecutionState, target: ExecutionState) -> ExecutionState:
     """Return `target` if the move is allowed.
 
     Raises:
-        ChildClosed: it is not an edge.
+        ChildClosed: `MOVES` does not have the move.
     """
     if target not in MOVES[source]:
         raise ChildClosed(f"a child that is {source} cannot become {target}")

@@ -30,7 +30,7 @@ class ChildSoFar:
     """The state of a child after some of its events, as far as later events are derived from it.
 
     Attributes:
-        opened: its row.
+        opened: the row of the child.
         contract: the original contract.
         parent: step of the delegating child.
         attempts: number of the newest attempt in an event.
@@ -88,12 +88,12 @@ class ChildReading:
 
     @property
     def opened(self) -> ChildOpened:
-        """Its row."""
+        """The row of the child."""
         return self.so_far.opened
 
     @property
     def link(self) -> str:
-        """Link of its newest event."""
+        """Link of the newest event; before the first event, of the row."""
         return self._link
 
     def take(self, mark: Mark, values: Values | None, at: datetime, about: About) -> ChildEvent:

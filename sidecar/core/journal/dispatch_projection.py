@@ -36,7 +36,7 @@ class DispatchProjection:
     """One dispatch, read fact by fact.
 
     Attributes:
-        opened: its record.
+        opened: the record of the dispatch.
         request: as it was sent, without its token.
         claims: the claims under which it was accepted.
     """
@@ -93,7 +93,7 @@ def routing_of(
         claims: of the turn.
         dispatches: with their outcomes. The decision covers the dispatches whose calls the end names, in its order.
         body: the end of the turn.
-        at: its time.
+        at: the time of the end.
     """
     rest = body.routing
     routed = {(each.dispatch_id, each.place): each for each in rest.calls}

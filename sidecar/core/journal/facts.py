@@ -108,7 +108,8 @@ class Routing(Part, frozen=True):
 
     Attributes:
         calls: dispatch by dispatch; without dispatches that the end did not know.
-        overhead: microseconds.
+        overhead: as in `RoutingRecord`, in microseconds.
+        asserted_by, gate_passed: see `RoutingRecord`.
         undispatched: intents that the parent declared at the end.
         binding_digest: empty if it equals that of the first dispatch.
     """

@@ -122,7 +122,7 @@ def erasure_of(
         for version, stored in enumerate(of_turn, 1)
         if stored.texts is not None
     )
-    # Otherwise each repetition of an erasure would add a marker about no fact.
+    # A repeated erasure finds no texts; without this check it would add a marker about no fact.
     if not facts:
         return None
     marker = TextsErased(marker_id, partition, len(facts), root_over(fact.link for fact in facts), at)

@@ -14,9 +14,9 @@ from sidecar.core.decoding import base64url, from_base64url, from_json
 
 Place = TypeVar("Place")
 LONGEST: Final = 1024
-"""Characters."""
+"""Characters of a token; a longer one is rejected without decoding."""
 DIGEST: Final = 8
-"""Bytes."""
+"""Bytes of each of the two hashes in a token."""
 
 
 class PageTokenInvalid(ValueError):

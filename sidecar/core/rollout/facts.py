@@ -22,9 +22,9 @@ SALT_DIGITS: Final = 16
 
 @unique
 class RolloutMode(StrEnum):
-    """Whether an experiment's control arm is kept from the active definition. Operators may write `cohort` (TN-72)."""
+    """Whether the control arm of an experiment is kept from the active definition: in `experiment` it is (TN-72)."""
 
-    # The values are stored; `rollout_config.MODES` maps the words of operators to them.
+    # The values are stored. Operators may also write `cohort` for `experiment`: see `rollout_config.MODES`.
 
     EXPERIMENT = "experiment"
     FULL = "full"
@@ -96,7 +96,7 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
         target: the definition that a rollback restores, recorded when this one became active; None with
             `target_recorded`: explicitly none (PF1-FR-7a, TN-63).
         decommission_began_at: None: not begun.
-        decommission: its progress; present exactly if it has begun.
+        decommission: progress of the decommission; present exactly if it has begun.
     """
 
     digest: Digest

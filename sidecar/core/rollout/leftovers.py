@@ -99,7 +99,7 @@ def own_tools(card: Card, catalogue: Catalogue) -> tuple[ToolId, ...]:
 
 def _used(card: Card, catalogue: Catalogue, names_of: Callable[[Card], list[str]]) -> frozenset[str]:
     """Return the names of everything that the other entries use."""
-    # Also deprecated ones: they are kept for replay, and must load.
+    # Deprecated entries count, too: they are kept for replay, and must load.
     others = (each for name, each in catalogue.cards.items() if name != card.definition.id)
     return frozenset(name for each in others for name in names_of(each))
 

@@ -119,7 +119,7 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: Actor) -> Change
 
 
 def ramp_down(rollout: SlotRollout, digest: Digest, breach_id: str, by: Actor) -> Change:
-    """Set the ramp to 0 and nothing else, because a safety floor was breached; waits for no gate. Source: PF1-D-31."""
+    """Set the ramp to 0 and record the breach of a safety limit that is the reason; needs no gate. Source: PF1-D-31."""
     facts = facts_of(rollout, digest)
     refuse_unless(facts.state is LifecycleState.PROMOTE, f"{facts.definition_id} is in {facts.state}; there is no ramp")
     # A repeated report must not undo the acknowledgement that an operator may have given since.
@@ -173,7 +173,7 @@ def kill(rollout: SlotRollout, digest: Digest, by: Actor, *, flag_exists: bool =
         rollout: of the slot.
         digest: which definition.
         by: who asks, and why.
-        flag_exists: its backend has its kill flag, regardless of who created the flag.
+        flag_exists: the flag backend has the kill flag of the definition, regardless of who created the flag.
 
     Raises:
         TransitionRefused: it is in `dev`; in `test`, and its kill flag was never created; or being decommissioned.

@@ -208,6 +208,6 @@ class OutgoingQueue:
             flow.waiting_bytes -= len(result)
             self._waiting_bytes -= len(result)
             self._make_ready(correlation_id, flow, result, last)
-        # Otherwise the operation keeps its position among the blocked ones.
+        # While results still wait, the operation keeps its position among the blocked ones.
         if not flow.waiting:
             self._blocked.pop(correlation_id, None)

@@ -33,19 +33,19 @@ class AuditRemoved(Protocol):
 
     @property
     def number(self) -> int:
-        """Of the last row."""
+        """Number of the last removed row."""
 
     @property
     def link(self) -> str:
-        """Of the last row."""
+        """Link of the last removed row."""
 
     @property
     def key_id(self) -> str:
-        """Of the key that signed."""
+        """Id of the key that signed the marker."""
 
     @property
     def signature(self) -> str:
-        """In hex."""
+        """Signature over `signed_bytes`, in hex."""
 
     def signed_bytes(self) -> bytes:
         """Return what the signature covers."""

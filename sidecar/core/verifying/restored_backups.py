@@ -28,7 +28,7 @@ class Gap(Struct, frozen=True):
 
     Attributes:
         statements: the statements about them, which are to be signed.
-        lost: the same for operators, one sentence each.
+        lost: what is lost, in the words of the findings, one sentence for each statement.
         others: findings of the verification that an older backup does not explain.
     """
 

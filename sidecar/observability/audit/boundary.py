@@ -30,7 +30,7 @@ class BoundedSink:
         self._name = name
         self._sink = sink
         # The last batch that was abandoned; it may still run.
-        self._left: asyncio.Task[None] | None = None
+        self._abandoned: asyncio.Task[None] | None = None
 
     async def take(self, entries: Sequence[AuditEntry]) -> None:
         """Pass entries to the sink. If this call is cancelled, it cancels the sink's task and does not wait for it.
@@ -40,18 +40,19 @@ class BoundedSink:
             Exception: whatever the sink raises.
         """
         # One batch at a time: a sink that hangs would otherwise collect one task for each attempt.
-        if self._left is not None and not self._left.done():
+        if self._abandoned is not None and not self._abandoned.done():
             raise SinkStuck(f"audit sink {self._name} does not come back from an earlier batch")
         # A task of its own, because a cancellation of this call must not have to wait until the sink obeys.
-        task = asyncio.get_running_loop().create_task(self._taken([written(entry) for entry in entries]))
+        task = asyncio.get_running_loop().create_task(self._pass_on([written(entry) for entry in entries]))
         try:
             # `wait` returns when the task ends, whatever ends it; awaiting the task would raise its exceptions here.
             await asyncio.wait((task,))
         finally:
             if not task.done():
-                self._left = task
+                self._abandoned = task
                 _abandon(task)
-        # Not this call was cancelled, or it would not get here: the sink cancelled itself, so the batch may be lost.
+        # A cancellation of this call would have ended it above. So the sink cancelled its own task, and the batch may
+        # be lost.
         if task.cancelled():
             raise SinkStuck(f"audit sink {self._name} gave a batch up by itself")
         # Raises what the sink raised.
@@ -60,18 +61,18 @@ class BoundedSink:
     async def close(self) -> None:
         """Close the sink within a time limit. Errors are ignored, because the process ends."""
         # In a task of its own, so that a sink that ignores its cancellation does not hold up the end.
-        task = asyncio.get_running_loop().create_task(self._closed())
+        task = asyncio.get_running_loop().create_task(self._close_sink())
         await asyncio.wait((task,), timeout=CLOSE_SECONDS)
         _abandon(task)
 
-    async def _taken(self, entries: Sequence[AuditEntry]) -> None:
+    async def _pass_on(self, entries: Sequence[AuditEntry]) -> None:
         try:
             await self._sink.take(entries)
         # Raised in a task, each of these would end the process.
         except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             raise SinkStuck(f"audit sink {self._name} raised {type(error).__name__}") from None
 
-    async def _closed(self) -> None:
+    async def _close_sink(self) -> None:
         try:
             await self._sink.close()
         except (SystemExit, KeyboardInterrupt, GeneratorExit):

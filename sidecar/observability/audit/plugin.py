@@ -17,7 +17,7 @@ LOG_SINK: Final = AuditSinkSpec(
 )
 
 
-def _sending(settings: Mapping[str, Any], redactor: Redactor) -> OtlpAuditSink:
+def _otlp_sink(settings: Mapping[str, Any], redactor: Redactor) -> OtlpAuditSink:
     # Not required by the schema: composition fills it in from `[telemetry]`.
     if "endpoint" not in settings:
         raise ValueError("needs `telemetry.otlp_endpoint`, or an `endpoint` of its own")
@@ -40,7 +40,7 @@ OTLP_SINK: Final = AuditSinkSpec(
         "additionalProperties": False,
     },
     # Used only by tools that create plugins without a running sidecar; `cleaned_by` replaces it for the others.
-    factory=lambda settings: _sending(settings, Redactor()),
+    factory=lambda settings: _otlp_sink(settings, Redactor()),
 )
 
 
@@ -51,7 +51,7 @@ def cleaned_by(redactor: Redactor, spec: AuditSinkSpec) -> AuditSinkSpec:
     """
     if spec.factory is not OTLP_SINK.factory:
         return spec
-    return replace(spec, factory=lambda settings: _sending(settings, redactor))
+    return replace(spec, factory=lambda settings: _otlp_sink(settings, redactor))
 
 
 def sidecar_audit_sinks() -> Sequence[AuditSinkSpec]:

@@ -42,7 +42,7 @@ class RecordSender(Protocol):
 def written(entry: AuditEntry) -> AuditEntry:
     """Return an entry with the fields of PF1 §5.7 first, then the sidecar's own. Source: PF1-D-45, PF1-D-46."""
     body = entry.body
-    ours = {
+    of_sidecar = {
         "event_id": entry.event_id,
         "slot": body.slot,
         "digest": body.digest,
@@ -56,10 +56,10 @@ def written(entry: AuditEntry) -> AuditEntry:
         **_trace(body),
     }
     # A field without a value is left out, so that a consumer can tell "none" from an empty text.
-    given = {name: value for name, value in ours.items() if value is not None}
-    # The fields of the requirements win: `given` adds only what they do not have.
-    theirs = _transition(body) if isinstance(body, TransitionEvent) else _happening(body)
-    return msgspec.structs.replace(entry, fields={**theirs, **given})
+    present = {name: value for name, value in of_sidecar.items() if value is not None}
+    # The fields of the requirements come first. No name is in both groups.
+    required = _transition_fields(body) if isinstance(body, TransitionEvent) else _rollout_event_fields(body)
+    return msgspec.structs.replace(entry, fields={**required, **present})
 
 
 class LogAuditSink:
@@ -127,8 +127,8 @@ class DeferredSender:
 
                 self._sender = LogSender(self._endpoint, sender(), self._redactor)
         # Outside the lock: a batch that hangs must not keep the next one from being sent.
-        taken: bool = self._sender.send(records)
-        return taken
+        accepted: bool = self._sender.send(records)
+        return accepted
 
     def close(self) -> None:
         """Abort the batch that is being sent."""
@@ -144,11 +144,11 @@ def text_of(entry: AuditEntry) -> str:
     return f"{body.subagent_id}: {body.what.replace('_', ' ')}"
 
 
-def _transition(event: TransitionEvent) -> dict[str, Any]:
-    return {"event": event_names.LIFECYCLE_TRANSITION, "subagent_id": event.subagent_id, **_lifecycle(event)}
+def _transition_fields(event: TransitionEvent) -> dict[str, Any]:
+    return {"event": event_names.LIFECYCLE_TRANSITION, "subagent_id": event.subagent_id, **_lifecycle_fields(event)}
 
 
-def _lifecycle(event: TransitionEvent | DecommissionMark) -> dict[str, Any]:
+def _lifecycle_fields(event: TransitionEvent | DecommissionMark) -> dict[str, Any]:
     """Return the fields of PF1-FR-10."""
     return {
         "source_state": event.source_state.value,
@@ -163,14 +163,14 @@ def _lifecycle(event: TransitionEvent | DecommissionMark) -> dict[str, Any]:
     }
 
 
-def _happening(event: RolloutEvent) -> dict[str, Any]:
+def _rollout_event_fields(event: RolloutEvent) -> dict[str, Any]:
     if event.decommission is not None:
-        said = {"what": event.what.value, "step": event.decommission.step, "detail": event.detail}
+        of_step = {"what": event.what.value, "step": event.decommission.step, "detail": event.detail}
         return {
             "event": event_names.DECOMMISSION_STEP,
             "subagent_id": event.subagent_id,
-            **_lifecycle(event.decommission),
-            **said,
+            **_lifecycle_fields(event.decommission),
+            **of_step,
         }
     return {
         "event": event_names.ROLLOUT_EVENT,

@@ -70,19 +70,19 @@ def match_on_record(slots: Mapping[Slot, SlotRollout], asked: StepRequest, held:
 
 def _match_killed(slots: Mapping[Slot, SlotRollout], asked: Kill, held: LocalStop) -> DefinitionMatch | None:
     """Return the definition that a kill means: by the held or the named digest, or as a later revision of either."""
-    by_digest = [held.digest, *filter(None, [asked.digest])]
-    exact = (msgspec.structs.replace(asked, slot=held.slot, digest=each) for each in by_digest)
+    digests = [held.digest, *filter(None, [asked.digest])]
+    exact = (msgspec.structs.replace(asked, slot=held.slot, digest=each) for each in digests)
     found = next(filter(None, (match_in(slots, each) for each in exact)), None)
     # Content first, id second: between the local kill and this look-up, the id may have got another content.
     in_held_slot = msgspec.structs.replace(asked, slot=held.slot)
     found = found or (_as_revised(slots, in_held_slot) if held.slot in slots else None)
     found = found or match_in(slots, msgspec.structs.replace(asked, digest=""))
-    having = (
+    with_digest = (
         DefinitionMatch(each, each.definitions[held.digest])
         for each in slots.values()
         if held.digest in each.definitions
     )
-    return found or next(having, None)  # the content was loaded under another id; the kill is of the content
+    return found or next(with_digest, None)  # the content was loaded under another id; the kill is of the content
 
 
 def _as_revised(slots: Mapping[Slot, SlotRollout], asked: StepRequest) -> DefinitionMatch | None:

@@ -79,9 +79,9 @@ class ContinueWork:
                 continue
             # `redeem` is not repeated here: the former owner redeemed the receipt before it opened the dispatch. If the
             # record does not show that, no sidecar may run the call.
-            claims, by = opened(answering.receipt, self._keys), _answered_by(dispatch, planned)
+            claims, this_call = opened(answering.receipt, self._keys), _answered_by(dispatch, planned)
             child = None if claims is None else await self._child(claims)
-            if child is None or child.question is None or child.answered_by != by:
+            if child is None or child.question is None or child.answered_by != this_call:
                 dispatch.calls.stop(call_id, CallFailure.RECEIPT_UNKNOWN)
             else:
                 dispatch.calls.continues(call_id, continuation_of(child, answering))
@@ -93,7 +93,7 @@ class ContinueWork:
         claims = opened(answering.receipt, self._keys)
         if claims is None:
             return ReceiptRefused(CallFailure.RECEIPT_UNKNOWN)
-        now, by = self._clock.now(), _answered_by(dispatch, planned)
+        now, this_call = self._clock.now(), _answered_by(dispatch, planned)
         refusal = refusal_of(claims, answering, dispatch.turn.claims, planned.tool, now)
         # These refusals depend only on the receipt and the request, so they need no read of the record.
         if refusal is not None and refusal.reason is not CallFailure.RECEIPT_EXPIRED:
@@ -101,13 +101,16 @@ class ContinueWork:
         # An expired receipt may still be this call's own: a repeated dispatch, which redeemed the receipt in time,
         # continues. The record decides.
         child = await self._child(claims)
+        # Applies unless this very call has redeemed the receipt before.
         refusal_of_others = refusal or self._refusal_on_record(child, claims)
-        if child is None or (refusal_of_others is not None and child.answered_by != by):
+        if child is None or (refusal_of_others is not None and child.answered_by != this_call):
             return refusal_of_others or ReceiptRefused(CallFailure.RECEIPT_UNKNOWN)
         if child.answered_by is None:
             # The fact belongs to the turn that asked, which may have ended. The dispatch of this turn is not recorded
             # yet: if this process dies in between, the same request finds its own fact and continues.
-            body = QuestionAnswered(child.opened.dispatch_id, child.opened.step_idx, *msgspec.structs.astuple(by))
+            body = QuestionAnswered(
+                child.opened.dispatch_id, child.opened.step_idx, *msgspec.structs.astuple(this_call)
+            )
             draft = self._store.draft(claims.turn_id, now, body, Texts())
             rejected = await append_within(self._store, [draft], dispatch.record_by, dispatch.deadlines)
             if isinstance(rejected, RecordConflict):

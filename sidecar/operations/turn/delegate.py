@@ -132,7 +132,7 @@ class Delegate:
         return call, make_delegated_child(parent, above, planned, contract)
 
     def _planned(self, above: CallContext, child_id: ChildId, tool_name: str, arguments_json: str) -> PlannedCall:
-        """Find the tool on the bound surface, and check the arguments."""
+        """Return the call of a tool of the bound surface, with checked arguments."""
         turn = above.turn
         plan = plan_dispatch(
             turn.surface, (ToolCall(CallId(child_id), tool_name, arguments_json),), turn.next_step, places=1
@@ -204,7 +204,7 @@ class Delegate:
         clock = self._deps.clock
         self._run_child(child, call.planned, call, call.settled, now=clock.now(), began=clock.monotonic())
         await drain(call, self._deps, call.give_up)
-        outcome = await call.finished.wait()  # another drain may continue
+        outcome = await call.finished.wait()  # the drain above may have left later steps to another one
         if isinstance(outcome, Exception):
             raise outcome
         return outcome

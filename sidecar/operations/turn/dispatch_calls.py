@@ -140,7 +140,7 @@ class DispatchCalls:
     async def _begin_counted(
         self, request: DispatchRequest, turn: Turn, time_left: timedelta | None, trace: TraceContext
     ) -> DispatchHandle | RecordConflict:
-        """Begin a dispatch whose calls may exceed the daily limits of its principal."""
+        """Begin a dispatch on a surface with daily limits; calls over a limit of the principal are refused."""
         tools = (turn.surface.by_name.get(call.tool_name) for call in request.calls)
         limits = turn.surface.daily_limits
         limited = {tool.slot: limits[tool.slot] for tool in tools if tool is not None and tool.slot in limits}
@@ -201,8 +201,7 @@ class DispatchCalls:
     def _accept(self, request: DispatchRequest, turn: Turn, trace: TraceContext, left: CallsLeft) -> LiveDispatch:
         """Make every check that can refuse a dispatch, then reserve its place in the turn.
 
-        There is no await in this function: a concurrent dispatch could otherwise pass the same checks and exceed the
-        cap.
+        There is no await in this function: else a concurrent dispatch could pass the same checks and exceed the cap.
         """
         turn.refuse_if_over()
         surface = turn.surface
@@ -217,8 +216,8 @@ class DispatchCalls:
                 metadata={"limit": str(surface.max_dispatches)},
             )
         self.places.refuse_if_taken(surface, turn.claims.principal, request.calls)
-        places = max(0, surface.fan_out_cap - turn.queues.occupied)
-        plan = plan_dispatch(surface, request.calls, turn.next_step, places)  # the cap is the turn's
+        free = max(0, surface.fan_out_cap - turn.queues.occupied)  # the cap limits the turn, not one dispatch
+        plan = plan_dispatch(surface, request.calls, turn.next_step, free)
         if left or self._spending.limits:
             plan = limited_plan(plan, left, partial(self._spending.refusal, turn), self._deps.recorder)
         intents = self._intents(request, turn, plan)
@@ -264,6 +263,7 @@ class DispatchCalls:
             self._release(dispatch)
 
     async def _put_on_record(self, dispatch: LiveDispatch) -> Mapping[CallId, Child]:
+        """Record the opening and the refused calls; return the children that start now. Raises if it is refused."""
         turn, deps = dispatch.turn, self._deps
         refusals = await self._recovery.continue_work().redeem(dispatch) if dispatch.calls.answers else []
         ready = [each for each in dispatch.plan.run if dispatch.queue_keys[each.call.call_id] in turn.queues.running]

@@ -34,7 +34,7 @@ from sidecar.operations.turn.state.turn_ends import BY_PARENT, EndCause, TurnClo
 from subagents_errors import CallFailure
 
 ASSERTED_BY = "orchestrator"
-"""The orchestrator claims the principal over the authenticated listener. Verified user tokens may follow later."""
+"""Who named the principal. The same for a verified principal: its claims say whether a user token proved it."""
 
 
 IN_EMISSION_ORDER: Final = attrgetter("step_idx")
@@ -46,8 +46,8 @@ def plan_end(turn: Turn, deps: TurnDependencies) -> EndPlan:
 
     There is no await in this function: the facts must describe one state of the turn.
     """
-    now, ended = deps.clock.now(), turn.ending.request
-    verdicts = {each.child_id: each for each in ended.integrations} if ended else {}
+    now, request = deps.clock.now(), turn.ending.request
+    verdicts = {each.child_id: each for each in request.integrations} if request else {}
     settling = _unfinished(turn)
     # Before the verdicts: this fails the children without an outcome, and only a child whose work has ended can be
     # closed.
@@ -96,8 +96,8 @@ def _settle_unfinished(turn: Turn, settling: Settling, now: datetime, store: Sto
 
 def _routing(turn: Turn, settling: Settling, now: datetime) -> RoutingRecord:
     """Return the turn's routing decision. Source: PC2-FR-15, TN-35."""
-    claims, surface, ended = turn.claims, turn.surface, turn.ending.request
-    undispatched = ended.declared_intent_count if ended else 0
+    claims, surface, request = turn.claims, turn.surface, turn.ending.request
+    undispatched = request.declared_intent_count if request else 0
     dispatched = [dispatch.intents for dispatch in turn.dispatches.values()]
     intents = (*dispatched, *([IntentReport(undispatched, 0, False, False)] if undispatched else ()))
     return RoutingRecord(

@@ -27,7 +27,7 @@ from sidecar.operations.turn.state.turn_ends import BY_OPERATOR, BY_PARENT, IDLE
 from subagents_errors import CallFailure
 
 TRIES = 3
-"""How often the end is prepared again after a conflict. Each conflict means that another process appended facts."""
+"""How often the end is appended at most. After a conflict, which another process's append causes, it is tried again."""
 
 
 class EndTurn:
@@ -90,7 +90,8 @@ class EndTurn:
         """End a turn that its parent did not end.
 
         Returns:
-            False if the store was unavailable: the reaper tries again later.
+            False if the turn has not ended, e.g. because the store is unavailable: the reaper tries again later. True
+            also if the turn is left to another sidecar.
         """
         try:
             await self._end(turn, None, cause)

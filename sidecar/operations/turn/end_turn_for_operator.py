@@ -32,7 +32,7 @@ class EndedTurn(Struct, frozen=True):
     """The end of a turn.
 
     Attributes:
-        before: an earlier request had ended the turn.
+        before: the turn had ended before this request.
         children: the number of its children.
     """
 

@@ -88,12 +88,12 @@ class ExecuteDispatch:
         """
         call_id = planned.call.call_id
 
-        def ready(stopped: CallFailure | None) -> None:
+        def put_step(stopped: CallFailure | None) -> None:
             dispatch.ready.put(Step(call_id, partial(self._begin_late, dispatch, planned, child, stopped)))
 
-        # `ready` only queues a step. It must not run the call itself: it is called by whatever frees the slot, in the
-        # middle of settling another call.
-        dispatch.turn.queues.turn_of(dispatch.queue_keys[call_id], dispatch.stop_of(call_id)).on_settled(ready)
+        # `put_step` must not run the call itself: it is called by whatever frees the slot, in the middle of settling
+        # another call.
+        dispatch.turn.queues.turn_of(dispatch.queue_keys[call_id], dispatch.stop_of(call_id)).on_settled(put_step)
 
     def _begin_late(
         self,

@@ -147,6 +147,7 @@ class RestoreTurn:
                 if not known.ownership.here:
                     self._fill(known, stored, of_turn)
                 return
+        # Unknown here, lost, or finished with outcomes that the record has revised since.
         dispatch = self._restored(turn, stored)
         turn.bring_back(dispatch)
         self._fill(dispatch, stored, of_turn)

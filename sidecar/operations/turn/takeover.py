@@ -1,7 +1,7 @@
 """Continues a dispatch that another sidecar opened.
 
-It follows the dispatch while that sidecar lives, and takes it over when that sidecar is dead. This happens only on
-request: a parent resumes the dispatch, or the dispatch must run without a listener. `orphans.py` settles the
+A task here follows the dispatch while that sidecar lives, and takes it over when that sidecar is dead. This happens
+only on request: a parent resumes the dispatch, or the dispatch must run without a listener. `orphans.py` settles the
 dispatches that no parent asks for.
 """
 
@@ -50,7 +50,7 @@ class TakeOver:
         self._restore = restore
         self._execute = execute
         self._turns = turns
-        self._continue = continue_work
+        self._continue_work = continue_work
 
     def __call__(self, dispatch: LiveDispatch, *, unheard: bool = False) -> None:
         """Start the work that completes `dispatch`. Does not wait.
@@ -125,7 +125,7 @@ class TakeOver:
             # here.
             await self._restore(turn)
             if dispatch.calls.answers:
-                await self._continue().restore(dispatch)
+                await self._continue_work().restore(dispatch)
         except StoreUnavailable:
             return False
         finished = dispatch.stage is DispatchStage.FINISHED

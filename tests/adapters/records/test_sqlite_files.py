@@ -279,6 +279,8 @@ def test_a_backup_never_replaces_a_file(tmp_path: Path) -> None:
     with pytest.raises(DatabaseProblem, match="exists already"):
         back_up(source, target)
     assert target.read_text() == "precious"
+    with pytest.raises(DatabaseProblem, match="cannot be written: Not a directory"):
+        back_up(source, target / "backup")
     assert [file.name for file in tmp_path.iterdir() if "unfinished" in file.name] == []
 
 

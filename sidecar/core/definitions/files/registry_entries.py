@@ -32,7 +32,7 @@ from sidecar.core.identifiers import TOOL_PREFIX, BlockId, ModelId, ToolId
 
 TAGS: Final = ("<can_do>", "</can_do>", "<cannot_do>", "</cannot_do>")
 """The tags of a `capabilities` block. Each occurs exactly once, in this order."""
-# Also misspelt tags: a model reads them as text, so they would silently have no effect.
+# Matches misspelt tags, too: a model reads them as text, so they would silently have no effect.
 _LIKE_A_TAG: Final = re.compile(r"<\s*/?\s*can(?:not)?[_ -]?do\b[^>]*>?", re.IGNORECASE)
 _FORM: Final = "<can_do>…</can_do>, then <cannot_do>…</cannot_do>"
 

@@ -224,7 +224,7 @@ def _routed(
         reason=outcome.reason,
         axis=outcome.axis,
         started_at=began.get(outcome.child_id),
-        # Also for recorded outcomes: `StoredDispatch` has no times of them.
+        # The time of the end, for recorded outcomes too: `StoredDispatch` has no times of outcomes.
         settled_at=now,
         attempts=outcome.attempts,
         # Unknown as well: reports are counted in memory only.

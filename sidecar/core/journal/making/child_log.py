@@ -61,7 +61,7 @@ class ChildLog:
 
     def go_on_after(self, events: Iterable[ChildEvent]) -> None:
         """Continue after recorded events; only before the first mark is made here."""
-        # Events before these would get the numbers that recorded events have.
+        # Events that were made here before would have the same numbers as the recorded events.
         if self.sequence > BEGUN or self._waiting:
             raise ChildClosed("the log has events already")
         for event in events:

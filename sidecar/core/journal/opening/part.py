@@ -8,7 +8,7 @@ import msgspec
 from sidecar.core.decoding import DecodeError, from_hex
 
 Digests = bytes | tuple[str, ...]
-"""One after another, 32 bytes each; texts if one of them is not written as `sha256:<64 hex digits>`."""
+"""Stored digests: 32 bytes each, joined; or texts, if one of them is not written as `sha256:<64 hex digits>`."""
 
 PREFIX: Final = "sha256:"
 DIGEST_BYTES: Final = 32

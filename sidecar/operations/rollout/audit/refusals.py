@@ -32,7 +32,7 @@ MOST: Final = 60
 LONGEST_WRITE: Final = 2.0
 """Seconds for the store."""
 TRIES: Final = 5
-"""How often a row is written again because another writer was first."""
+"""How often the write of one row is tried at most, because other writes may come first."""
 
 
 class RefusedStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +68,7 @@ class RateLimit:
         """Begin without events."""
         self._each = each.total_seconds()
         self._most = most
+        # By kind: when an event was last admitted, and how many were left out since then.
         self._seen: dict[Hashable, tuple[float, int]] = {}
 
     def take(self, kind: Hashable, now: float) -> int | None:

@@ -58,7 +58,7 @@ class Decommissioning(Struct, frozen=True):
             TransitionRefused: the rules refuse it, a turn is bound to the definition, or the configuration needs it.
             StoreUnavailable: the open turns cannot be determined.
         """
-        change = _laid_out(asked, rollout, facts, by, self.window)
+        change = _change_by_rules(asked, rollout, facts, by, self.window)
         if change.rollout is not rollout and isinstance(asked, BeginDecommission | TakeDecommissionStep):
             if isinstance(asked, BeginDecommission):
                 # Before the count: a replica reports its turns together with its version. Only when all replicas use
@@ -126,7 +126,7 @@ class Decommissioning(Struct, frozen=True):
             return None
 
 
-def _laid_out(
+def _change_by_rules(
     asked: DecommissionRequest, rollout: SlotRollout, facts: DefinitionFacts, by: Actor, window: timedelta
 ) -> Change:
     """Return the change that a request makes by the rules alone. Raises `TransitionRefused`."""

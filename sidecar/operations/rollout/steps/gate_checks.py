@@ -105,8 +105,8 @@ class GateEvaluator(msgspec.Struct, frozen=True):
         except TimeoutError:
             problem = f"it did not answer within {self.rules.timeout.total_seconds():g} s"
         # The client knows why it has no answer; every other exception is a defect of the plugin.
-        except GateUnavailable as away:
-            problem = _plain(away.detail)
+        except GateUnavailable as unavailable:
+            problem = _plain(unavailable.detail)
         except Exception as error:  # noqa: BLE001  a plugin may raise anything; the gate does not pass
             problem = f"its client raised {type(error).__name__}"
         # Named, because `except BaseException` would also swallow `CancelledError`, with which the caller is cancelled.

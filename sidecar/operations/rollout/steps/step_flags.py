@@ -63,9 +63,9 @@ class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
                 # One definition as an example, with the first digits of its digest: `sha256:` takes seven characters.
                 example = f"{exposed[0].definition_id} ({exposed[0].digest[7:15]})"
                 # A flag that is on for a share still excludes the other users.
-                seen = value.value if value is not FlagValue.ON else f"on for {share / 100:g} % of users"
+                state = value.value if value is not FlagValue.ON else f"on for {share / 100:g} % of users"
                 raise TransitionRefused(
-                    f"the flag {name} is {seen}, which keeps {example} from its users, and this would give it"
+                    f"the flag {name} is {state}, which keeps {example} from its users, and this would give it"
                     " back to them; it can be done once both flags are seen on for everybody"
                 )
 

@@ -119,22 +119,22 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         phases = phases_of(asked)
         conflict: SubagentsError = RevisionConflict(f"{asked.definition_id} is changed all the time; ask again")
         for _ in range(1 if phases.by_revision and held is None and asked.names_revision else phases.tries):
-            own, earlier = await self._identified(asked, actor, held)
+            named, earlier = await self._identify(asked, actor, held)
             if earlier is not None and phases.repeats:
-                return previous_answer(earlier, own, actor)
+                return previous_answer(earlier, named, actor)
             try:
-                return await self._take(own, actor, held, earlier)
+                return await self._take(named, actor, held, earlier)
             except phases.overtaken as other:
                 conflict = other
         # Another write came first. It may have been another attempt of this very request, here or at another replica.
-        own, earlier = await self._identified(asked, actor, held)
+        named, earlier = await self._identify(asked, actor, held)
         if earlier is not None and phases.repeats:
-            return previous_answer(earlier, own, actor)
+            return previous_answer(earlier, named, actor)
         if held is not None:
             raise StoreUnavailable(conflict.message)  # the stop was confirmed to its caller: a race must not refuse it
         raise conflict
 
-    async def _identified(
+    async def _identify(
         self, asked: StepRequest, actor: str, held: StopInEffect | None
     ) -> tuple[StepRequest, StoredAnswer | None]:
         """Return the request with the id under which it is taken, and the answer that is stored under that id."""
@@ -142,12 +142,12 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         may_rename = held is not None and phases_of(asked).reused is AnswerReuse.RENAMED
         if not may_rename or earlier is None or is_done(earlier, asked, actor):
             return asked, earlier
-        own = replace(asked, request_id=f"{asked.request_id}{HELD}")
-        earlier = await self.store.answer(own.request_id)
+        renamed = replace(asked, request_id=f"{asked.request_id}{HELD}")
+        earlier = await self.store.answer(renamed.request_id)
         if earlier is not None and earlier.asker != requester_of(asked, actor):  # two operators held the same stop
-            own = replace(own, request_id=f"{own.request_id}/{requester_mark(asked, actor)}")
-            earlier = await self.store.answer(own.request_id)
-        return own, earlier
+            renamed = replace(renamed, request_id=f"{renamed.request_id}/{requester_mark(asked, actor)}")
+            earlier = await self.store.answer(renamed.request_id)
+        return renamed, earlier
 
     async def _take(
         self, asked: StepRequest, actor: str, held: StopInEffect | None, earlier: StoredAnswer | None
@@ -158,7 +158,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         if phases.by_revision and held is None:
             _refuse_other_revision(asked, found.rollout)
         if earlier is not None and is_done(earlier, asked, actor) and not self._is_killable_again(found):
-            return previous_answer(earlier, asked, actor)
+            return previous_answer(earlier, asked, actor)  # of a kill: other steps have returned it before
         at = held.stop.at if held is not None and phases.dated_as_held else self.clock.now()
         by, gates = actor_of(asked, actor, at, self.audit_context()), tuple[GateResult, ...]()
         try:
@@ -265,7 +265,7 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         event = event_about(rollout, facts, what, by, to=to, detail=f"{refused.reason}: {refused.message}")
         event = replace(event, sought=asked.sought, gate_results=gates)
         kept = stored_answer(asked, refused.reason, refused.message, by)
-        await self.store.write(_write(rollout, Change(rollout, (), (event,)), kept))  # on a conflict: tried again
+        await self.store.write(_write(rollout, Change(rollout, (), (event,)), kept))  # `__call__` repeats a conflict
 
 
 def _refuse_other_revision(asked: StepRequest, rollout: SlotRollout) -> None:

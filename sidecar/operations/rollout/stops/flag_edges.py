@@ -120,7 +120,7 @@ class KillFlagWatcher:
         # After `observe`: an edge that is noticed during the kills below sets the event again.
         self._news.clear()
         for digest, asked in list(self._fallen.items()):
-            if await self._killed(asked):
+            if await self._kill_for_edge(asked):
                 self._fallen.pop(digest, None)
                 self._watched.pop(digest, None)
 
@@ -153,8 +153,8 @@ class KillFlagWatcher:
             return False
         return self._clock.now() - (facts.confirmed_at or facts.activated_at) >= self._settles_in
 
-    async def _killed(self, asked: Kill) -> bool:
-        """Kill for an edge; return False if neither the local state nor the record could be reached, to try again."""
+    async def _kill_for_edge(self, asked: Kill) -> bool:
+        """Kill a definition because its flag fell; return False if the store was needed and unavailable: try again."""
         try:
             await self._kill(asked, KILL_SWITCH)
         except StoreUnavailable:

@@ -151,7 +151,7 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
             switched = await self._flag_off(found.facts, actor)
         return self._answer(stop, found, recorded, switched, warnings)
 
-    async def _kill_unknown(self, asked: Kill, actor: str, away: StoreUnavailable) -> StepAnswer:
+    async def _kill_unknown(self, asked: Kill, actor: str, unavailable: StoreUnavailable) -> StepAnswer:
         """Hold a kill of an unknown definition: if the request names a digest, that digest is never served here."""
         found = self._match_here(asked)
         if found is not None:
@@ -159,10 +159,10 @@ class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
         # Without the store and without a digest there is nothing definite to stop. A full list of stops must not grow
         # by requests that nothing verifies.
         if found is not None or not asked.digest or self.stops.is_full():
-            raise away
+            raise unavailable
         found = definition_not_seen(asked.digest, asked.definition_id, asked.slot)
         stop = self.stops.stop_of(asked, StopKind.KILL, found, actor)
-        return self._answer(stop, found, away, FlagOff(), await self.stops.hold(stop))
+        return self._answer(stop, found, unavailable, FlagOff(), await self.stops.hold(stop))
 
     def _match_here(self, asked: Kill) -> DefinitionMatch | None:
         return match_in_memory(self.stops.views.current().slots, asked, self.card_of)

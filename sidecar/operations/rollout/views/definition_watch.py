@@ -17,6 +17,7 @@ from sidecar.operations.rollout.views.snapshot import RolloutViews
 CONFIGURATION = "configuration"
 """Actor of changes that the configuration causes."""
 TRIES = 5
+"""How often the record of one definition is tried at most, because other writes may come first."""
 
 
 @dataclass(slots=True)
@@ -39,7 +40,7 @@ class RecordDefinitions:
     ids: Ids
     recorder: RolloutRecorder
     serve_at_once: bool = field(kw_only=True)
-    _seen: Catalogue | None = field(default=None, init=False)
+    _recorded: Catalogue | None = field(default=None, init=False)  # the last one whose definitions are all recorded
     _kept: dict[Digest, Card] = field(default_factory=dict, init=False)
     _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
@@ -67,15 +68,15 @@ class RecordDefinitions:
         """Make one pass; a later pass repeats what the store did not accept."""
         try:
             catalogue = self.definitions.current()
-            if catalogue is not None and catalogue is not self._seen:
+            if catalogue is not None and catalogue is not self._recorded:
                 for slot in catalogue.slots:
                     await self._record_slot(catalogue, slot)
-                # Before `_seen` is set and before the report: the view must contain the rollouts that this pass has
+                # Before `_recorded` is set and before the report: the view must contain the rollouts that this pass has
                 # written.
                 await self.views.look()
                 # Only after every slot: if the store fails in between, the next pass repeats all of them. `seen`
                 # changes nothing for a definition that is recorded already.
-                self._seen = catalogue
+                self._recorded = catalogue
                 view = self.views.current()
                 waiting, changed = pending_promotions(catalogue, view), major_changes(catalogue, view)
                 self.recorder.definitions_seen(catalogue.agent_definition_version, waiting, changed)

@@ -142,9 +142,9 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         begins_with_seen = isinstance(first, RolloutEvent) and first.what is RolloutEventKind.SEEN
         # If retention has removed no rows (`known_from` is None), a complete audit begins with the event that a
         # definition was first seen.
-        whole = begins_with_seen if past.known_from is None else at >= past.known_from
-        lost = () if whole else (f"the audit of {present.slot} does not reach back to its beginning",)
-        return rollout_then, (*lost, *AS_NOW)
+        complete = begins_with_seen if past.known_from is None else at >= past.known_from
+        gap = () if complete else (f"the audit of {present.slot} does not reach back to its beginning",)
+        return rollout_then, (*gap, *AS_NOW)
 
     def _explanation(
         self, rollout: SlotRollout, subject: BindSubject, flags: FlagReader, at: datetime | None

@@ -153,6 +153,7 @@ class RolloutViews:
             for digest in [each for each in rollout.definitions if each in view.killed]:
                 stop = pending_kills.get(digest)
                 at, who = (stop.at, stop.by) if stop else (self._clock.now(), "")
+                # `flag_exists`: that was checked when the kill took effect, and the backend may be unavailable now.
                 if may_be_killed(rollout.definitions[digest], flag_exists=True):
                     by = Actor(at=at, actor=who, reason=NOT_ON_RECORD, request_id="")
                     slots[slot] = kill(slots[slot], digest, by, flag_exists=True).rollout

@@ -25,7 +25,10 @@ DEADLINE_EXCEEDED: Final = frozenset({CallFailure.ATTEMPT_TIMEOUT, CallFailure.R
 
 
 def lost_with_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
-    """Return the end of a child whose sidecar is dead; None if it may make another attempt. Source: SX-28."""
+    """Return the end of a child whose sidecar is dead; None if it may make another of its `allowed` attempts.
+
+    Source: SX-28.
+    """
     if not child.restored or (child.attempts < allowed and not child.data.final):
         return None
     # A recorded effect without a recorded result may have happened, so even the first attempt here could repeat it.

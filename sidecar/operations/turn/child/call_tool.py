@@ -240,6 +240,7 @@ class CallTool:
             if reason is not None:
                 return Withheld(reason)  # nothing of the question leaves the gateway
             child.ask_for_tool(asked_in_call(reply.asked, tool.id, request.arguments_json), request.attempt)
+            # `never_sent`: a service that asks has carried out nothing, so the call may be sent again with the answer.
             return Withheld(WithholdReason.ASKS_BACK, never_sent=True)
         limits = self._rules.envelopes
         if len(reply.body) > (tool.max_response_bytes or limits.default_bytes):

@@ -25,6 +25,7 @@ async def drain(context: CallContext, deps: TurnDependencies, give_up: Callable[
     """
 
     def relieve() -> None:
+        """Start another drain, which takes the steps that become ready while this one appends."""
         deps.spawner.spawn(drain(context, deps, give_up), f"drain {context.dispatch_id}")
 
     ready, turn, dispatch_id, store = context.ready, context.turn, context.dispatch_id, deps.store

@@ -47,7 +47,7 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 class BrokenReport(msgspec.Struct, frozen=True):
-    """The attempt failed.
+    """The attempt failed; if `transient`, another attempt may succeed.
 
     Attributes:
         detail: for the operator's timeline only; never sent to the parent.

@@ -110,7 +110,7 @@ class ChildRun:
             self._conclude(BrokenReport(stopped, "stopped before the attempt"))
             return
         breaker = self._shared.breakers.of(self._runner.target, child.slot)
-        if breaker.state is not BreakerState.CLOSED and not breaker.admit(at):  # per slot: the host's others continue
+        if breaker.state is not BreakerState.CLOSED and not breaker.admit(at):  # per slot: the host's other slots run
             _keep_refusal(child, "breaker")
             detail = f"the breaker of {self._runner.target} for {child.slot} is open"
             self._conclude(BrokenReport(CallFailure.RUNNER_BREAKER_OPEN, detail))
@@ -142,9 +142,9 @@ class ChildRun:
 
         return LaidOut(resume, happened=draft)
 
-    def _run(self, attempt_id: AttemptId, now: float) -> None:
+    def _run(self, attempt_id: AttemptId, at: float) -> None:
         child, context, shared, deps = self._child, self._context, self._shared, self._deps
-        bounds = bounds_of(child, context.settle_at, now, shared.limits.silence)
+        bounds = bounds_of(child, context.settle_at, at, shared.limits.silence)
         span = deps.tracing.attempt(child, context.trace, context.turn.claims.episode_id)
         ends_at = context.settle_at if bounds.timeout_at is None else bounds.timeout_at
         child.attempt_runs(span.context if span is not None else context.trace, ends_at)
@@ -157,14 +157,14 @@ class ChildRun:
             child=child,
             context=context,
             quarantine=shared.quarantine,
-            frames=None if child.frames is None else child.frames.begin(attempt_id, child.attempts, now),
+            frames=None if child.frames is None else child.frames.begin(attempt_id, child.attempts, at),
             on_end=self._attempt_ended,
         )
         stopped = self._stop.how
         if stopped is not None:
             attempt.end(BrokenReport(stopped, "stopped"))
         else:
-            attempt.start(request_of(child, self._planned, context, attempt_id, grant, now), bounds, deps.spawner)
+            attempt.start(request_of(child, self._planned, context, attempt_id, grant, at), bounds, deps.spawner)
 
     def _attempt_ended(self, how: AttemptEnd) -> None:
         """Process the attempt's result. From now on its sub-agent has no access to data."""

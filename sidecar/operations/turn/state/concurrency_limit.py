@@ -100,8 +100,8 @@ class DispatchPlaces(ConcurrencyLimit):
     def __init__(self, rules: AdmissionRules, longest: float, clock: Clock, several: Callable[[], bool]) -> None:
         super().__init__("dispatches", rules.dispatches, longest, clock)
         # At least one place each: a small limit times a small share would otherwise refuse every dispatch.
-        self._of_vertical = max(1, int(rules.dispatches * rules.vertical_share))
-        self._of_principal = max(1, int(rules.dispatches * rules.principal_share))
+        self._vertical_share = max(1, int(rules.dispatches * rules.vertical_share))
+        self._principal_share = max(1, int(rules.dispatches * rules.principal_share))
         self._several = several
         self._by_vertical: dict[Vertical, int] = {}
         self._by_principal: dict[Principal, int] = {}
@@ -128,27 +128,28 @@ class DispatchPlaces(ConcurrencyLimit):
             self.refuse_if_full(
                 "dispatches are running already; come back when one is done, or raise dispatch.admission.dispatches"
             )
-        if self._by_principal.get(principal, 0) >= self._of_principal:
+        if self._by_principal.get(principal, 0) >= self._principal_share:
             raise PrincipalBusy(
-                f"{self._of_principal} dispatches of this user are running already; come back when one is done, or "
+                f"{self._principal_share} dispatches of this user are running already; come back when one is done, or "
                 "raise dispatch.admission.principal_share",
-                metadata={"limit": "principal", "most": str(self._of_principal)},
+                metadata={"limit": "principal", "most": str(self._principal_share)},
                 retry_after=SHARE_RETRY,
             )
-        by_name, places = surface.by_name, self._by_vertical
+        by_name, held = surface.by_name, self._by_vertical
         # A call of an unknown tool gets its outcome without a place.
         for call in calls:
             tool = by_name.get(call.tool_name)
-            if tool is not None and places.get(tool.card.definition.vertical, 0) >= self._of_vertical:
+            if tool is not None and held.get(tool.card.definition.vertical, 0) >= self._vertical_share:
                 self._refuse_vertical(tool.card.definition.vertical)
 
     def _refuse_vertical(self, vertical: Vertical) -> None:
         # With a single vertical, its share would only lower the limit for all.
         if self._several():
             raise VerticalBusy(
-                f"{self._of_vertical} dispatches that call sub-agents of {vertical} are running already, and the other "
-                "places are for other verticals; come back when one is done, or send the other calls without these",
-                metadata={"limit": "vertical", "most": str(self._of_vertical), "vertical": vertical},
+                f"{self._vertical_share} dispatches that call sub-agents of {vertical} are running already, and the "
+                "other places are for other verticals; come back when one is done, or send the other calls without "
+                "these",
+                metadata={"limit": "vertical", "most": str(self._vertical_share), "vertical": vertical},
                 retry_after=SHARE_RETRY,
             )
 
@@ -161,13 +162,13 @@ class DispatchPlaces(ConcurrencyLimit):
             self._full_since = now
         principal, held = dispatch.turn.claims.principal, self._by_vertical
         self._by_principal[principal] = self._by_principal.get(principal, 0) + 1
-        seen = ""
+        previous = ""
         for each in dispatch.plan.run:
             vertical = each.tool.card.definition.vertical
             # Usually all calls have one vertical. In a mixed order a vertical may count twice; `leave` iterates in the
             # same order and subtracts the same number.
-            if vertical != seen:
-                seen = vertical
+            if vertical != previous:
+                previous = vertical
                 held[vertical] = held.get(vertical, 0) + 1
 
     def leave(self, dispatch: LiveDispatch) -> None:
@@ -179,9 +180,9 @@ class DispatchPlaces(ConcurrencyLimit):
         if not self._by_principal[principal]:
             # An entry for each user that ever dispatched would grow without a limit.
             del self._by_principal[principal]
-        seen = ""
+        previous = ""
         for each in dispatch.plan.run:
             vertical = each.tool.card.definition.vertical
-            if vertical != seen:
-                seen = vertical
+            if vertical != previous:
+                previous = vertical
                 held[vertical] -= 1

@@ -143,33 +143,33 @@ class RequestedEffect(Struct):
 class RequestedEffects:
     """The effects of one child, over all attempts in this process."""
 
-    __slots__ = ("_attempt", "_child_id", "_kept_bytes", "_requested", "_sent")
+    __slots__ = ("_attempt", "_call_counts", "_child_id", "_effects", "_kept_bytes")
 
     def __init__(self, child_id: ChildId) -> None:
         """Begin without effects."""
         self._child_id = child_id
         self._attempt = 0
-        self._requested: dict[tuple[ToolId, str], int] = {}  # calls of the present attempt, by tool and arguments
-        self._sent: dict[str, RequestedEffect] = {}
+        self._call_counts: dict[tuple[ToolId, str], int] = {}  # of the present attempt, by tool and arguments
+        self._effects: dict[str, RequestedEffect] = {}  # by key
         self._kept_bytes = 0
 
     def __len__(self) -> int:
         """Return the number of effects."""
-        return len(self._sent)
+        return len(self._effects)
 
     def next_key(self, attempt: int, tool_id: ToolId, arguments_json: str) -> str:
         """Return the key of the next call of an attempt."""
         # Numbers begin again in each attempt, so that the same call gets the same key in the next attempt. With another
         # key, the service could not recognise the call and would carry out its effect twice.
         if attempt != self._attempt:
-            self._attempt, self._requested = attempt, {}
+            self._attempt, self._call_counts = attempt, {}
         call = tool_id, comparable(arguments_json)
-        self._requested[call] = number = self._requested.get(call, 0) + 1
+        self._call_counts[call] = number = self._call_counts.get(call, 0) + 1
         return idempotency_key(self._child_id, *call, number)
 
     def requested(self, key: str) -> RequestedEffect | None:
         """Return the effect with this key; None if no earlier attempt has requested it."""
-        return self._sent.get(key)
+        return self._effects.get(key)
 
     def has_unrepeated_effect(self, attempt: int, tool_id: ToolId) -> bool:
         """Return whether an earlier attempt completed an effect of the tool that this attempt has not requested."""
@@ -177,12 +177,12 @@ class RequestedEffects:
         # would carry out the effect twice.
         return any(
             each.tool_id == tool_id and each.attempt < attempt and each.result is EffectResult.DONE
-            for each in self._sent.values()
+            for each in self._effects.values()
         )
 
     def begin(self, key: str, attempt: int, tool_id: ToolId) -> RequestedEffect:
         """Add an effect whose key is about to be recorded."""
-        effect = self._sent[key] = RequestedEffect(tool_id, attempt)
+        effect = self._effects[key] = RequestedEffect(tool_id, attempt)
         return effect
 
     def keep(self, effect: RequestedEffect, answer: KeptAnswer) -> bool:

@@ -106,7 +106,7 @@ class LiveDispatch:
             listeners=self._listeners,
         )
         self.status = self._progress.report
-        self._left: Deadline | None = None  # runs while there is no listener; `listen` cancels it
+        self._unheard_deadline: Deadline | None = None  # runs while there is no listener; `listen` cancels it
         self._settle_by = settle_by
         if settle_by is not None:
             self.open()
@@ -159,21 +159,18 @@ class LiveDispatch:
         self.settle_within(self._clock.monotonic() - self.received_at + max(0.0, left), margin)
 
     def unfollow(self) -> None:
-        """Note that no task follows the dispatch any more.
-
-        If it has no result, it must be read from the record again.
-        """
+        """Note that no task follows the dispatch any more. Without a result, it must be read from the record again."""
         if self.ownership.custody is not Custody.FOLLOWED:
             raise IllegalTransition("unfollow", self.ownership.custody)
         if self.stage is DispatchStage.FINISHED:
             self.ownership.unfollow()
         else:
-            self.lose()
+            self.lose()  # becomes `Custody.GIVEN_UP`: a followed dispatch runs no calls here
             self.turn.note_unconfirmed()
             self.turn.drop(self)
 
     def lose(self) -> None:
-        """Stop the execution here: another sidecar has taken the dispatch over."""
+        """Stop the execution here: another sidecar has taken the dispatch over, or may have; see `Ownership.lose`."""
         self.ownership.lose()
         self.calls.stop_all(CallFailure.RECORD_UNAVAILABLE)
         self._listeners.wake()
@@ -253,9 +250,9 @@ class LiveDispatch:
 
     def listen(self) -> tuple[int, Listener]:
         """Add a listener; return its number and the listener."""
-        if self._left is not None:
-            self._left.cancel()
-            self._left = None
+        if self._unheard_deadline is not None:
+            self._unheard_deadline.cancel()
+            self._unheard_deadline = None
         return self._listeners.add()
 
     async def wait_for_opening(self) -> Exception | None:
@@ -270,7 +267,7 @@ class LiveDispatch:
             self._listeners.remove(number)
 
     def drains(self) -> None:
-        """Wake the listeners before a drain: they send earlier events first if the drain takes long."""
+        """Wake the listeners before a drain of `ready`: they send earlier events first if the drain takes long."""
         self._listeners.wake()
 
     @property
@@ -290,11 +287,12 @@ class LiveDispatch:
             return
         if grace:
             # `listen` cancels it. A timer that survived a return would cut short the grace of the next break.
-            self._left = self.deadlines.at(self._clock.monotonic() + grace.total_seconds(), self.leave, None)
+            at = self._clock.monotonic() + grace.total_seconds()
+            self._unheard_deadline = self.deadlines.at(at, self.leave, None)
             return
         policy, continue_for = self.request.on_disconnect, self.request.continue_for
         if policy is OnDisconnect.CANCEL:
             self.calls.stop_all(CallFailure.CALL_CANCELLED)
         elif policy is OnDisconnect.CONTINUE_UNTIL and continue_for is not None:
             until = self._clock.monotonic() + continue_for.total_seconds()
-            self._left = self.deadlines.at(until, self.calls.stop_all, CallFailure.CALL_CANCELLED)
+            self._unheard_deadline = self.deadlines.at(until, self.calls.stop_all, CallFailure.CALL_CANCELLED)

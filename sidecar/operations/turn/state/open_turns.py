@@ -219,7 +219,7 @@ class Turns:
             self.forget(old)
 
     def forget(self, turn: Turn) -> None:
-        """Drop a turn."""
+        """Drop a turn, open or ended: later requests for it read the record."""
         self._user_tokens.pop(turn.turn_id, None)
         self._turns.pop(turn.turn_id, None)
         self._idle.pop(turn.turn_id, None)

@@ -22,11 +22,11 @@ PASSED_ON: Final = (Handling.FORWARD, Handling.TRANSFORM, Handling.BATCH)
 class Listener:
     """One stream that listens to a dispatch: it sends new events, then waits for a wake-up."""
 
-    __slots__ = ("_among", "_waiter", "woken")
+    __slots__ = ("_group", "_waiter", "woken")
 
-    def __init__(self, among: "Listeners") -> None:
+    def __init__(self, group: "Listeners") -> None:
         self.woken = False
-        self._among = among
+        self._group = group
         self._waiter: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
@@ -39,7 +39,7 @@ class Listener:
         """Note that the listener is about to send all new events: only events after this call must wake it."""
         # `asleep` is shared by all listeners. A needless True costs one loop over them; a wrong False would lose a
         # wake-up.
-        self.woken, self._among.asleep = False, True
+        self.woken, self._group.asleep = False, True
 
     async def wait(self) -> None:
         """Return as soon as the listener was woken after its last `hears`."""
@@ -109,7 +109,7 @@ class ProgressReports:
         self._flushing = False
         self._reporters: dict[CallId, ChildReporter] = {}
         self._silences = _silences_of(vocabulary)
-        self._silence: tuple[float, Deadline] | None = None  # when the next silence is too long, and its deadline
+        self._next_silence: tuple[float, Deadline] | None = None  # when the next silence is too long, and its deadline
 
     def began(self, reporter: ChildReporter) -> None:
         """Note that a sub-agent has started; from now on its silence is measured."""
@@ -166,16 +166,16 @@ class ProgressReports:
         due = None if self._silences is None else self._silences.next_due()
         # An earlier deadline serves as well: when it comes, the next one is computed. Most reports therefore set no
         # timer.
-        if due is None or (self._silence is not None and self._silence[0] <= due):
+        if due is None or (self._next_silence is not None and self._next_silence[0] <= due):
             return
-        if self._silence is not None:
-            self._silence[1].cancel()
-        self._silence = due, self._deadlines.at(due, self._break_silences)
+        if self._next_silence is not None:
+            self._next_silence[1].cancel()
+        self._next_silence = due, self._deadlines.at(due, self._break_silences)
 
     def _break_silences(self) -> None:
         """Report `still_working` for each sub-agent that has been silent for too long."""
         # Cleared first: otherwise `_schedule_silence` would find the deadline that has just passed, and set no new one.
-        self._silence = None
+        self._next_silence = None
         now = self._clock.monotonic()
         for reporter in () if self._silences is None else self._silences.take_due(now):
             # Through the relay: `still_working` obeys the configured rate like any report of a sub-agent.

@@ -84,8 +84,8 @@ class AttemptFrames:
                 case ComponentMade(name, tool_input, data):
                     self.size += FRAME_BYTES + len(name) + len(tool_input) + len(data)
                 case StatusReported(event_type, attributes):
-                    texts = [len(key) + len(value) for key, value in attributes.items()] if attributes else ()
-                    self.size += FRAME_BYTES + len(event_type) + sum(texts)
+                    lengths = [len(key) + len(value) for key, value in attributes.items()] if attributes else ()
+                    self.size += FRAME_BYTES + len(event_type) + sum(lengths)
                 case UsageReported(read, written, cached) if not _are_counts(read, written, cached or 0):
                     self.incomplete = UNREADABLE
                 case RunFinished(_, asked) if asked is not None:
@@ -118,7 +118,10 @@ class AttemptFrames:
         self.add(end, now)
 
     def to_row(self, received_at: float, stopped: tuple[StoppedCall, ...], narration: str) -> bytes:
-        """Return the stored form, for an outcome with `narration`. Never raises."""
+        """Return the stored form, for an outcome with `narration`. Never raises.
+
+        `received_at` is the arrival of the dispatch, by the event loop's clock.
+        """
         whole = RecordedAttempt(
             began=max(0, round((self.began - received_at) * MICROSECONDS)),
             frames=_frames(self.entries, self.began),

@@ -70,7 +70,7 @@ class TurnState(Generic[Dispatch]):
 
     Attributes:
         claims, token: as signed at bind.
-        compaction_due: the answer of the bind, which repeated binds get as well.
+        compaction_due: whether the history should be compacted, as read at the first bind; repeated binds return it.
         next_step: emission index of the next call.
         reap_at: when the reaper ends the turn, by the monotonic clock.
         uncertain: the record may contain facts that were not confirmed; it must be read before the turn is ended.
