@@ -48,17 +48,17 @@ class RecentExposition:
         self._metrics = metrics
         self._monotonic = monotonic
         self._age = age
-        self._made: dict[str, tuple[float, bytes]] = {}
+        self._pages: dict[str, tuple[float, bytes]] = {}
 
     def page(self, accept: str) -> tuple[bytes, str]:
         """Return the page and its content type. There are only a few content types, so the cache stays small."""
         _, content_type = choose_encoder(accept)
         now = self._monotonic()
         # By content type, because scrapers with different `Accept` headers get different pages.
-        made = self._made.get(content_type)
-        if made is None or now - made[0] >= self._age:
-            self._made[content_type] = made = (now, exposition(self._metrics, accept)[0])
-        return made[1], content_type
+        cached = self._pages.get(content_type)
+        if cached is None or now - cached[0] >= self._age:
+            self._pages[content_type] = cached = (now, exposition(self._metrics, accept)[0])
+        return cached[1], content_type
 
 
 class _Collector(Collector):

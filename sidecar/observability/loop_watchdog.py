@@ -105,10 +105,10 @@ class LoopWatchdog:
                 return
         self._in_loop(self._observer.released, holder, time.monotonic() - asked)
 
-    def _in_loop(self, call: Callable[..., object], *given: object) -> bool:
+    def _in_loop(self, call: Callable[..., object], *arguments: object) -> bool:
         """Schedule a call in the loop; return False if the loop is closed."""
         try:
-            self._loop.call_soon_threadsafe(call, *given)
+            self._loop.call_soon_threadsafe(call, *arguments)
         except RuntimeError:
             return False
         return True

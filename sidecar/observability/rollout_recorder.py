@@ -152,8 +152,8 @@ class ShownGauge(Struct, frozen=True):
 
 def show_rollout(metrics: Metrics, gauges: Iterable[ShownGauge]) -> None:
     """Add the gauges to the metrics."""
-    for each in gauges:
-        metrics.gauges(each.name, each.help, each.read, *each.labels)
+    for gauge in gauges:
+        metrics.gauges(gauge.name, gauge.help, gauge.read, *gauge.labels)
 
 
 def standing_gauges(operations: RolloutOperations) -> Sequence[ShownGauge]:

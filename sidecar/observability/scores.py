@@ -24,14 +24,14 @@ class ScoreReports:
 
     def score_recorded(self, score: Score, call: ScoredCall) -> None:
         """Count a score and log the event. The explanation is content of a user, so it is only in the record."""
-        source, shown = score.source.name.lower(), score.name
-        if shown not in self._score_names:
+        source, series = score.source.name.lower(), score.name
+        if series not in self._score_names:
             if len(self._score_names) < MOST_NAMES:
                 # First come, first served: a name keeps its series for the life of the process.
-                self._score_names[shown] = None
+                self._score_names[series] = None
             else:
-                shown = OTHER
-        self._scores.observe(score.value, call.slot, call.arm, shown, source)
+                series = OTHER
+        self._scores.observe(score.value, call.slot, call.arm, series, source)
         self._score_log.info(
             call_names.EVALUATION_RESULT,
             "a score was recorded",

@@ -175,8 +175,8 @@ class SampledSpans:
 
 def traceparent_of(span: Span) -> str:
     """Return the W3C header that names a span as the parent."""
-    made = span.get_span_context()
-    return f"00-{made.trace_id:032x}-{made.span_id:016x}-{made.trace_flags:02x}"
+    context = span.get_span_context()
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
 
 def remote(parent: TraceContext) -> Span:

@@ -29,16 +29,16 @@ MOST_CAUSES: Final = 16
 
 def errno_of(error: BaseException) -> str:
     """Return the name of the first errno in an exception and its causes; empty if there is none."""
-    found: BaseException | None = error
+    current: BaseException | None = error
     for _ in range(MOST_CAUSES):
-        if found is None:
+        if current is None:
             break
         # Some `OSError`s have no number, or one that the system does not know.
-        number = found.errno if isinstance(found, OSError) else None
+        number = current.errno if isinstance(current, OSError) else None
         if number is not None and number in errorcode:
             return errorcode[number]
         # Transports wrap the error of the system, with or without `from`.
-        found = found.__cause__ or found.__context__
+        current = current.__cause__ or current.__context__
     return ""
 
 

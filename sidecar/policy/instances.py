@@ -69,8 +69,8 @@ def _instance(host: PluginHost, kind: PluginKind, name: str, section: Mapping[st
     plugin = section.get(PLUGIN)
     if plugin is None:
         raise _no_plugin_named(kind, name, known)
-    found = host.registered.get((kind, plugin)) if isinstance(plugin, str) else None
-    if found is None:
+    registered = host.registered.get((kind, plugin)) if isinstance(plugin, str) else None
+    if registered is None:
         raise PluginProblem(
             f"no {kind} plugin named {plugin!r} is loaded" if isinstance(plugin, str) else "`plugin` must be a text",
             where=where,
@@ -78,7 +78,7 @@ def _instance(host: PluginHost, kind: PluginKind, name: str, section: Mapping[st
         )
     # `[gates.http]` with `plugin = "http"` configures the plugin under its own name. It needs no second descriptor.
     if name == plugin:
-        return found
+        return registered
     if name in known:
         raise PluginProblem(
             f"the instance `{name}` of the plugin `{plugin}` has the name of another {kind} plugin",
@@ -87,7 +87,7 @@ def _instance(host: PluginHost, kind: PluginKind, name: str, section: Mapping[st
         )
     if not DEFINITION_SIDE.match(name):  # names of instances have the form of definition ids, see `NAME_RULE`
         raise PluginProblem(f"{name!r} cannot be the name of an instance", where=where, remedy=NAME_RULE)
-    return replace(found, spec=replace(found.spec, name=name), plugin=plugin)
+    return replace(registered, spec=replace(registered.spec, name=name), plugin=plugin)
 
 
 def _no_plugin_named(kind: PluginKind, name: str, known: tuple[str, ...]) -> PluginProblem:

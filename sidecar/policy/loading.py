@@ -99,8 +99,8 @@ class PluginHost(Struct, frozen=True):
 
     def is_own(self, spec: PluginSpec) -> bool:
         """Return whether a descriptor belongs to a built-in plugin or to an instance of one."""
-        found = self.registered.get((spec.kind, spec.name))
-        return found is not None and found.distribution == BUILT_IN
+        entry = self.registered.get((spec.kind, spec.name))
+        return entry is not None and entry.distribution == BUILT_IN
 
     def names(self, kind: PluginKind) -> tuple[str, ...]:
         """Return the names of all plugins and instances of a kind, sorted."""
@@ -108,8 +108,8 @@ class PluginHost(Struct, frozen=True):
 
     def plugin_of(self, spec: PluginSpec) -> str:
         """Return the name of the plugin to which a descriptor belongs; it differs from `spec.name` for an instance."""
-        found = self.registered.get((spec.kind, spec.name))
-        return (found.plugin if found else "") or spec.name
+        entry = self.registered.get((spec.kind, spec.name))
+        return (entry.plugin if entry else "") or spec.name
 
     def spec(self, spec_type: type[SpecT], name: str, where: str) -> SpecT:
         """Return the descriptor with a kind and name.
@@ -122,15 +122,15 @@ class PluginHost(Struct, frozen=True):
         Raises:
             PluginProblem: no plugin has this name. The message lists the choices.
         """
-        found = self.registered.get((spec_type.kind, name))
-        if found is None or not isinstance(found.spec, spec_type):
+        entry = self.registered.get((spec_type.kind, name))
+        if entry is None or not isinstance(entry.spec, spec_type):
             raise PluginProblem(
                 f"there is no {spec_type.kind} named `{name}`",
                 where=where,
                 remedy=f"{choices_for(name, self.names(spec_type.kind))}; "
                 "an installed plugin counts once `plugins.enabled` names it",
             )
-        return found.spec
+        return entry.spec
 
     def inventory(self, chosen: Collection[tuple[PluginKind, str]] = ()) -> tuple[InventoryRow, ...]:
         """Return a row for each descriptor, then for each plugin that failed, then for each that was not selected.
@@ -190,8 +190,8 @@ def survey_plugins(
     Raises:
         PluginProblem: a built-in plugin is broken, or the selection names a plugin that is not installed.
     """
-    found = list_offers() if offers is None else tuple(offers)
-    selected = select_offers(found, selection)
+    installed = list_offers() if offers is None else tuple(offers)
+    selected = select_offers(installed, selection)
     registered: dict[tuple[PluginKind, str], Registered] = {}
     for plugin in built_ins:
         label = getattr(plugin, "__name__", type(plugin).__name__)
@@ -206,7 +206,7 @@ def survey_plugins(
         except PluginProblem as problem:
             failed.append((offer, problem))
     # The list shows only their names, because importing one would run code that no setting has allowed.
-    not_selected = tuple(offer for offer in found if offer not in selected)
+    not_selected = tuple(offer for offer in installed if offer not in selected)
     return PluginHost(MappingProxyType(registered), not_selected, tuple(failed))
 
 
@@ -247,17 +247,17 @@ def _load_one(offer: PluginOffer) -> Sequence[Registered]:
 def _add(registered: dict[tuple[PluginKind, str], Registered], new: Sequence[Registered]) -> None:
     """Add all of `new` or, if a name is taken, none."""
     adding: dict[tuple[PluginKind, str], Registered] = {}
-    for one in new:
-        key = (one.spec.kind, one.spec.name)
+    for entry in new:
+        key = (entry.spec.kind, entry.spec.name)
         # Also within one plugin: two of its hooks may return descriptors of one name.
         other = registered.get(key) or adding.get(key)
         if other is not None:
             raise PluginProblem(
-                f"two plugins offer a {one.spec.kind} named `{one.spec.name}`",
-                where=f"{other.where}, and {one.where}",
+                f"two plugins offer a {entry.spec.kind} named `{entry.spec.name}`",
+                where=f"{other.where}, and {entry.where}",
                 remedy="enable one of them only, or rename one",
             )
-        adding[key] = one
+        adding[key] = entry
     # Only after the loop, so that a plugin whose last descriptor has a taken name leaves nothing registered.
     registered.update(adding)
 

@@ -118,12 +118,12 @@ def _no_such_hook(name: str, where: str) -> PluginProblem:
 
 def _descriptors_of(hook: str, caller: pluggy.HookCaller, where: str) -> Sequence[PluginSpec]:
     """Call each implementation of a hook separately and return the descriptors, checked."""
-    found: list[PluginSpec] = []
+    descriptors: list[PluginSpec] = []
     # Not called through pluggy, which would merge the answers: a message could not say which one is wrong.
     for impl in caller.get_hookimpls():
         answer = guarded(impl.function, doing=f"hook `{hook}`", where=where, remedy=REMEDY)
-        found.extend(_checked_descriptors(hook, answer, where))
-    return found
+        descriptors.extend(_checked_descriptors(hook, answer, where))
+    return descriptors
 
 
 def _checked_descriptors(hook: str, answer: object, where: str) -> Sequence[PluginSpec]:

@@ -108,8 +108,8 @@ def _below(kind: Any, part: str) -> tuple[Any, tuple[str, ...] | None]:
     """
     kind = _without_none(kind)
     if isinstance(kind, type) and issubclass(kind, Section):
-        one = kind.SETTINGS.get(part)
-        return (None, tuple(kind.SETTINGS)) if one is None or not part else (one.kind, None)
+        declared = kind.SETTINGS.get(part)
+        return (None, tuple(kind.SETTINGS)) if declared is None or not part else (declared.kind, None)
     if get_origin(kind) is dict and part:
         return get_args(kind)[1], None
     return (kind, None) if kind is Any and part else (None, ())

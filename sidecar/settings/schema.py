@@ -14,18 +14,22 @@ def json_schema(section: type[Section]) -> dict[str, Any]:
     return {
         "type": "object",
         "description": (section.__doc__ or "").strip(),
-        "properties": {name: _property(one) for name, one in section.SETTINGS.items()},
-        "required": [name for name, one in section.SETTINGS.items() if one.is_required()],
+        "properties": {name: _property(setting) for name, setting in section.SETTINGS.items()},
+        "required": [name for name, setting in section.SETTINGS.items() if setting.is_required()],
         "additionalProperties": False,
     }
 
 
-def _property(one: Setting) -> dict[str, Any]:
-    kinds = get_args(one.kind) if get_origin(one.kind) is UnionType else (one.kind,)
+def _property(setting: Setting) -> dict[str, Any]:
+    kinds = get_args(setting.kind) if get_origin(setting.kind) is UnionType else (setting.kind,)
     # A kind that is missing in `TYPES` raises here, i.e. when the plugin is imported.
     names = [TYPES[kind] for kind in kinds]
-    schema = {"type": names if len(names) > 1 else names[0], "description": one.description, **_bounds(one.limits)}
-    return schema if one.is_required() else schema | {"default": one.default}
+    schema = {
+        "type": names if len(names) > 1 else names[0],
+        "description": setting.description,
+        **_bounds(setting.limits),
+    }
+    return schema if setting.is_required() else schema | {"default": setting.default}
 
 
 def _bounds(limits: ValueConstraints) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class RecordSender(Protocol):
 def written(entry: AuditEntry) -> AuditEntry:
     """Return an entry with the fields of PF1 §5.7 first, then the sidecar's own. Source: PF1-D-45, PF1-D-46."""
     body = entry.body
-    ours = {
+    of_sidecar = {
         "event_id": entry.event_id,
         "slot": body.slot,
         "digest": body.digest,
@@ -56,10 +56,10 @@ def written(entry: AuditEntry) -> AuditEntry:
         **_trace(body),
     }
     # A field without a value is left out, so that a consumer can tell "none" from an empty text.
-    given = {name: value for name, value in ours.items() if value is not None}
+    present = {name: value for name, value in of_sidecar.items() if value is not None}
     # The fields of the requirements come first. No name is in both groups.
     required = _transition_fields(body) if isinstance(body, TransitionEvent) else _rollout_event_fields(body)
-    return msgspec.structs.replace(entry, fields={**required, **given})
+    return msgspec.structs.replace(entry, fields={**required, **present})
 
 
 class LogAuditSink:
@@ -165,12 +165,12 @@ def _lifecycle_fields(event: TransitionEvent | DecommissionMark) -> dict[str, An
 
 def _rollout_event_fields(event: RolloutEvent) -> dict[str, Any]:
     if event.decommission is not None:
-        said = {"what": event.what.value, "step": event.decommission.step, "detail": event.detail}
+        of_step = {"what": event.what.value, "step": event.decommission.step, "detail": event.detail}
         return {
             "event": event_names.DECOMMISSION_STEP,
             "subagent_id": event.subagent_id,
             **_lifecycle_fields(event.decommission),
-            **said,
+            **of_step,
         }
     return {
         "event": event_names.ROLLOUT_EVENT,

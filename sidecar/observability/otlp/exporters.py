@@ -76,7 +76,7 @@ class LogSender:
         """Convert an event to OpenTelemetry. Its fields become attributes, redacted like the lines of the log."""
         # Through JSON text, because the redactor works on text, and a secret may be deep inside a field.
         fields = from_json_by_pairs(self._redactor.clean(json.dumps(getattr(record, "fields", {}), default=str)), dict)
-        made = LogRecord(
+        converted = LogRecord(
             timestamp=int(record.created * NANOSECONDS),
             # An explicit context: the thread that sends has none of the task that logged.
             context=set_span_in_context(remote(getattr(record, "of_trace", NO_TRACE)), Context()),
@@ -86,7 +86,7 @@ class LogSender:
             attributes=fields,
             event_name=getattr(record, "event", ""),
         )
-        return ReadableLogRecord(made, self._resource, SCOPE)
+        return ReadableLogRecord(converted, self._resource, SCOPE)
 
 
 class Collector:

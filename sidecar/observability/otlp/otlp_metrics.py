@@ -26,8 +26,8 @@ def metrics_data(reading: MetricsSnapshot, resource: Resource, scope: Instrument
     """Return the snapshot as OpenTelemetry data. Counts are cumulative since the process began."""
     # Without a schema (the two empty texts): the names of most metrics are the sidecar's own.
     # A metric without a series is left out: OpenTelemetry has no form for it.
-    made = [_metric(each, reading) for each in reading.metrics if each.series]
-    return MetricsData([ResourceMetrics(resource, [ScopeMetrics(scope, made, "")], "")])
+    converted = [_metric(each, reading) for each in reading.metrics if each.series]
+    return MetricsData([ResourceMetrics(resource, [ScopeMetrics(scope, converted, "")], "")])
 
 
 def _metric(metric: Number | Distribution, reading: MetricsSnapshot) -> Metric:
