@@ -26,7 +26,7 @@ LONGEST_SECONDS: Final = 0.005
 
 
 class InFlight:
-    """Counts the calls that have arrived and are not answered, except health and reflection."""
+    """Counts the calls that have arrived and are not answered, except those of `reserved` methods (`methods.py`)."""
 
     def __init__(self) -> None:
         self._by_method: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""One dispatch, from the first frame to the last, over as many connections as it takes.
+"""`DispatchStream`: one dispatch from its first frame to its last, over as many connections as necessary.
 
 `Dispatch` is sent again only after the sidecar itself answered that it started nothing. If a connection broke without
 an answer, sub-agents may be running; from then on only `ResumeDispatch` is sent. If the sidecar then does not know the
@@ -38,7 +38,7 @@ from subagents_errors import (
 
 
 class Stage(Enum):
-    """How far a dispatch has come, as far as the client knows."""
+    """The state of a dispatch as the client knows it."""
 
     UNSENT = auto()
     """Nothing was sent, or the sidecar answered that it started nothing."""
@@ -54,16 +54,16 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DispatchCall:
-    """The dispatch of a stream.
+    """The dispatch that a stream starts or resumes.
 
     Attributes:
         dispatch_id: the idempotency key.
-        surface_token: of the turn.
-        surface: of the turn.
-        calls: in emission order; empty if they are not known, and then no synthetic outcomes are possible.
-        first_index: position of the first call among all calls of the turn.
-        request: starts the dispatch; None: it was started before.
-        after_sequence: number of the newest event that the caller has seen.
+        surface_token: the surface token of the turn.
+        surface: the surface of the turn.
+        calls: in emission order; empty if they are unknown, which makes synthetic outcomes impossible.
+        first_index: position of the first call among all calls of the turn, from 0.
+        request: the request that starts the dispatch; None to resume a dispatch that was started before.
+        after_sequence: number of the newest event that the caller has seen; 0: none.
     """
 
     dispatch_id: str
@@ -77,11 +77,11 @@ class DispatchCall:
 
 @dataclass(frozen=True, slots=True)
 class RunningDispatch:
-    """A dispatch whose outcomes are not known yet; for a user interface that lists or cancels it.
+    """A dispatch whose outcomes are not yet known. User interfaces list and cancel such dispatches.
 
     Attributes:
-        dispatch_id: for `BoundTurn.cancel_dispatch`, `cancel_call` and `resume`.
-        calls: in emission order.
+        dispatch_id: argument of `BoundTurn.cancel_dispatch`, `cancel_call` and `resume`.
+        calls: the calls of the dispatch, in emission order.
     """
 
     dispatch_id: str
@@ -89,21 +89,21 @@ class RunningDispatch:
 
 
 class DispatchStream:
-    """A running dispatch: an async context manager, an async iterator of its events, and its result.
+    """One dispatch: an async context manager, and an async iterator over the events of the dispatch.
 
-    Use it with `async with`, so that the connection is released; `on_disconnect` then decides about running calls.
-    Frames are read while you iterate over events or `outcomes`, or await `result`; nothing runs in the background.
+    Use it in `async with`, which releases the connection; `on_disconnect` then decides whether running calls continue.
+    The stream is read while you iterate over events or `outcomes`, or await `result`; nothing runs in the background.
 
     Attributes:
-        dispatch_id: for `BoundTurn.resume`.
-        calls: in emission order; empty if `resume` was called without them.
+        dispatch_id: argument of `BoundTurn.resume`.
+        calls: in emission order; empty if `resume` was called without calls for a dispatch of another process.
         snapshot: the states of the calls when the stream began; None before the first event or result.
     """
 
     def __init__(self, wire: Wire, assignment: DispatchCall, timeout: timedelta) -> None:
         self._wire = wire
         self._assignment = assignment
-        # Before the caller's own timeout, which would otherwise prevent a result; a tenth if the timeout is very short.
+        # End before the caller's own timeout, which would prevent a result. A very short timeout loses only a tenth.
         margin = min(wire.timeouts.settle_margin, timeout / 10)
         self._deadline = Deadline(timeout - margin, wire.runtime.now)
         self._stage = Stage.UNSENT if assignment.request else Stage.RESUMING
@@ -111,8 +111,8 @@ class DispatchStream:
         self._pending: deque[DispatchEvent] = deque()
         self._outcomes: dict[str, CallOutcome] = {}
         self._frames: Frames | None = None
-        self._sent_to = ""  # the process of the sidecar that the request was sent to; empty: not known
-        self._lost: Deadline | None = None  # the end of the wait for a connection; None while there is one
+        self._sent_to = ""  # id of the sidecar process that received the request; empty if unknown
+        self._lost: Deadline | None = None  # when waiting for a connection ends; None while there is a connection
         self._failures = 0
         self._end: DispatchResult | SubagentsError | None = None
         self.dispatch_id = assignment.dispatch_id
@@ -122,17 +122,17 @@ class DispatchStream:
 
     @property
     def sequence(self) -> int:
-        """The number of the newest event that was read from the connection; 0 if there was none."""
+        """Number of the newest event read from the connection, or else `after_sequence` (0 by default)."""
         return self._sequence
 
     @property
     def known_result(self) -> DispatchResult | None:
-        """The result; None if it is not known yet. Does not wait."""
+        """The result, or None if it is not yet known. Does not wait."""
         return self._end if isinstance(self._end, DispatchResult) else None
 
     @property
     def over(self) -> bool:
-        """Whether there will be no further events: there is a result, or the dispatch was refused or cancelled."""
+        """Whether the dispatch has ended: it has a result, was refused, or was cancelled when the caller left."""
         return self._end is not None or self._left
 
     async def __aenter__(self) -> Self:
@@ -149,10 +149,10 @@ class DispatchStream:
         return self
 
     async def __anext__(self) -> DispatchEvent:
-        """Return the next event; the iteration ends with the dispatch.
+        """Return the next event; the iteration ends when the dispatch ends.
 
         Raises:
-            SubagentsError: the dispatch was refused, and the caller can do something about it.
+            SubagentsError: the dispatch was refused for a reason that the caller can correct.
         """
         while not self._pending:
             if isinstance(self._end, DispatchResult):
@@ -161,9 +161,9 @@ class DispatchStream:
         return self._pending.popleft()
 
     async def outcomes(self) -> AsyncIterator[CallOutcome]:
-        """Yield the outcome of each call once, as soon as it is known. Other events are dropped.
+        """Yield each call's outcome once, as soon as it is known; outcomes are final. Drops all other events.
 
-        A yielded outcome is final. Calls that never began, or whose events were missed, come last. Raises as `result`.
+        Outcomes of calls that never ran, or whose events were missed, come last. Raises the errors of `result`.
         """
         yielded: set[str] = set()
         result = self.known_result
@@ -179,10 +179,10 @@ class DispatchStream:
             result = self.known_result
 
     async def result(self) -> DispatchResult:
-        """Wait for the end and return one outcome per call, in emission order. Unread events are dropped.
+        """Wait for the end and return one outcome per call, in emission order. Drops unread events.
 
         Raises:
-            SubagentsError: the dispatch was refused, and the caller can do something about it.
+            SubagentsError: the dispatch was refused for a reason that the caller can correct.
         """
         while not isinstance(self._end, DispatchResult):
             await self._advance()
@@ -218,7 +218,7 @@ class DispatchStream:
             self._give_up(DependencyUnavailable(unreachable("Dispatch", self._wire.target)))
             return None
         if self._stage is Stage.UNCERTAIN and self._sent_to:
-            await self._wire.lanes.ready()  # only a lane tells whether it is the same process of the sidecar
+            await self._wire.lanes.ready()  # only a lane names the sidecar's process, which may have been restarted
         left = self._deadline.left()
         if left <= 0:
             self._give_up(DeadlineExceeded("the deadline has passed; raise the timeout, or ClientTimeouts.dispatch"))
@@ -238,7 +238,7 @@ class DispatchStream:
         return self._frames
 
     def _take(self, frame: dispatch_pb2.DispatchFrame) -> None:
-        before = (self._stage, self._sequence)
+        progress = (self._stage, self._sequence)
         self._stage = Stage.ACCEPTED
         self._lost = None
         if self.snapshot is None and frame.HasField("snapshot"):
@@ -246,21 +246,21 @@ class DispatchStream:
         for message in frame.events:
             event = translate.event(message)
             newest = max(message.sequence, event.to_sequence) if isinstance(event, Gap) else message.sequence
-            if newest <= self._sequence:  # read before; a resumed stream may repeat events
+            if newest <= self._sequence:  # already read: a resumed stream may repeat events
                 continue
             self._sequence = newest
             if event is not None:
                 self._pending.append(event)
             if isinstance(event, CallStateChanged) and event.outcome is not None:
                 self._outcomes[event.call_id] = event.outcome
-        if (self._stage, self._sequence) != before:
-            self._failures = 0  # only progress resets the pauses, which grow while streams break with nothing new
+        if (self._stage, self._sequence) != progress:
+            self._failures = 0  # only progress: the pauses must keep growing if streams break without a new event
         if frame.HasField("result"):
             self._end = translate.result(self.dispatch_id, frame.result, self._outcomes)
             self._close_frames()
 
     async def _broken(self, error: SubagentsError, answered: bool, instance: str = "") -> None:
-        """Prepare for another connection, or end here."""
+        """Wait before the next connection, or end the dispatch if another attempt is pointless or too late."""
         never_arrived = self._stage is Stage.UNCERTAIN and isinstance(error, UnknownDispatch)
         if never_arrived and instance and instance == self._sent_to:
             self._stage = Stage.UNSENT  # the same process would know the dispatch if it had arrived
@@ -279,7 +279,7 @@ class DispatchStream:
             await runtime.sleep(pause)
 
     def _give_up(self, error: SubagentsError) -> None:
-        """End the dispatch: raise the error if the caller can correct it, otherwise make synthetic outcomes."""
+        """End the dispatch: raise the error if the caller can correct it, else make synthetic outcomes."""
         assignment = self._assignment
         may_run = self._stage in {Stage.UNCERTAIN, Stage.ACCEPTED}
         if not assignment.calls or (not may_run and caller_can_mend(error)):
@@ -296,5 +296,5 @@ class DispatchStream:
 
 
 def _instance_of(frames: Frames | None) -> str:
-    """Return the id of the sidecar's process that answers; empty: not known, because only a lane tells it."""
+    """Return the id of the sidecar process that answers; empty without a lane, since only lanes name the process."""
     return frames.instance_id if isinstance(frames, LaneOperation) else ""

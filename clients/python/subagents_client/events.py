@@ -1,4 +1,4 @@
-"""What happens while a dispatch runs, as plain values."""
+"""The events of a running dispatch, as plain values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,27 +10,41 @@ from subagents_client.outcomes import CallOutcome
 
 @unique
 class CallState(StrEnum):
-    """What a call is doing."""
+    """The state of a call."""
 
     UNSPECIFIED = "unspecified"
+    """A state that this version of the SDK does not know."""
     WAITING = "waiting"
-    """Waits for a place or for a sibling that owns the same things."""
+    """The call waits for calls that run: the maximum number runs, or one of the same slot or `ownership` runs."""
     RUNNING = "running"
+    """An attempt runs, or the next attempt is about to start."""
     SETTLED = "settled"
+    """The call has its outcome."""
 
 
 @unique
 class StartState(StrEnum):
-    """Whether a request with a client-made id began the work or found it begun."""
+    """Whether a request started a turn, a dispatch or the end of a turn, or repeated an earlier request."""
 
     UNSPECIFIED = "unspecified"
+    """A state that this version of the SDK does not know."""
     STARTED = "started"
+    """This request was the first."""
     ATTACHED = "attached"
+    """An earlier request with the same id and contents was the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallStateChanged:
-    """A call began to wait, to run, or settled (then `outcome` is its answer, which does not change any more)."""
+    """A call began to wait, began to run, or settled.
+
+    Attributes:
+        sequence: number of the event in its dispatch, ascending from 1.
+        occurred_at: when it happened.
+        call_id: the call that changed.
+        state: the new state.
+        outcome: the outcome of a settled call, which is recorded and never changes; None in other states.
+    """
 
     sequence: int
     occurred_at: datetime
@@ -41,16 +55,16 @@ class CallStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class StatusUpdate:
-    """Progress of one or several sub-agents; `StatusRenderer` makes the words.
+    """Progress of one or several sub-agents. `StatusRenderer` turns it into a text for the user.
 
     Attributes:
-        sequence: ascending within the dispatch, from 1.
+        sequence: number of the event in its dispatch, ascending from 1.
         occurred_at: when it happened.
-        call_id: the call it is about; empty when several share it.
-        type: a type of the configured vocabulary.
-        sub_agent_ids: slots that reported it, in emission order.
-        count: reports folded into this one; at least 1.
-        attributes: values for the words, from the newest report.
+        call_id: the call that made progress; empty if the update combines reports of several calls.
+        type: a type of the configured vocabulary, e.g. `searching_offers`.
+        sub_agent_ids: slots that reported this type, in emission order.
+        count: number of reports that the update combines; at least 1.
+        attributes: values for the text, from the newest report.
     """
 
     sequence: int
@@ -64,7 +78,14 @@ class StatusUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Events between two sequences, both included, that can no longer be delivered."""
+    """Events that can no longer be delivered.
+
+    Attributes:
+        sequence: number of this event in its dispatch.
+        occurred_at: when it happened.
+        from_sequence: number of the first missing event.
+        to_sequence: number of the last missing event.
+    """
 
     sequence: int
     occurred_at: datetime
@@ -73,12 +94,19 @@ class Gap:
 
 
 DispatchEvent = CallStateChanged | StatusUpdate | Gap
-"""One thing that happened in a dispatch."""
+"""An event of a dispatch."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallSnapshot:
-    """Where one call stands."""
+    """The state of one call when a stream began.
+
+    Attributes:
+        call_id: id of the call.
+        sub_agent_id: the slot that was called; empty for an unknown tool.
+        child_id: id of the child; empty if none was started.
+        state: the state of the call.
+    """
 
     call_id: str
     sub_agent_id: str
@@ -88,7 +116,14 @@ class CallSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Where a dispatch stood when its stream began; `calls` in emission order."""
+    """The state of a dispatch when a stream began.
+
+    Attributes:
+        dispatch_id: id of the dispatch.
+        state: whether this request started the dispatch or repeated an earlier request.
+        sequence: number of the newest event before the first event of this stream; 0 if there was none.
+        calls: the state of each call, in emission order.
+    """
 
     dispatch_id: str
     state: StartState

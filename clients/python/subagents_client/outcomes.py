@@ -1,4 +1,4 @@
-"""What the calls of one model response came to, as plain values."""
+"""The calls of one model response and their outcomes, as plain values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,22 +18,22 @@ class Outcome(StrEnum):
     SUCCEEDED = "succeeded"
     """The sub-agent answered in full."""
     DEGRADED = "degraded"
-    """It answered, but without data it needed, or with a budget that ran out."""
+    """The sub-agent answered, but lacked some data or used up a budget."""
     FAILED = "failed"
-    """There is no answer: error, timeout, cancelled, unreachable."""
+    """The call ran, but gave no answer, e.g. because of an error, a timeout, a cancellation or an unreachable host."""
     DROPPED = "dropped"
-    """Not run: more calls than the cap allows."""
+    """The call did not run: it was beyond the fan-out cap."""
     REFUSED = "refused"
-    """Not run: unknown tool or unfit arguments."""
+    """The call did not run, e.g. because of an unknown tool, invalid arguments or a used-up cost budget."""
     NOT_STARTED = "not_started"
-    """Not run: the dispatch had to settle before its turn came."""
+    """The call did not run, e.g. because no time was left."""
     SUSPENDED = "suspended"
-    """The sub-agent asks back; a later call answers and continues its work."""
+    """The sub-agent asks a question; a later call carries the answer and continues the work."""
 
 
 @unique
 class CapBehaviour(StrEnum):
-    """Whether the calls stayed within the cap."""
+    """How the number of a response's calls compares with the fan-out cap."""
 
     UNSPECIFIED = "unspecified"
     WITHIN = "within"
@@ -42,7 +42,7 @@ class CapBehaviour(StrEnum):
 
 
 ANSWERED: Final = (Outcome.SUCCEEDED, Outcome.DEGRADED)
-"""Ends that leave something to compose an answer from."""
+"""Outcomes whose narration and components the orchestrator can use for its answer."""
 
 DATA_WAS_UNAVAILABLE: Final = "Note: some of the data needed for this answer was unavailable."
 INCOMPLETE: Final = "Note: this answer may be incomplete."
@@ -61,10 +61,10 @@ class ToolCall:
     """One tool call of a model response.
 
     Attributes:
-        call_id: as the model named it; unique in the dispatch.
+        call_id: the model's id of the call; unique in the dispatch.
         tool_name: `ask_<slot>`.
-        arguments_json: the arguments as the model wrote them, at most 64 KiB of JSON text.
-        answering: the answer to a question that the tool asked in an earlier call; None: the call begins new work.
+        arguments_json: JSON text of the arguments, exactly as the model wrote it; at most 64 KiB.
+        answering: the answer to a question that the sub-agent asked in an earlier call; None: the call begins new work.
     """
 
     call_id: str
@@ -75,7 +75,13 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A structured piece of the answer, made by a `render_*` tool; both payloads are JSON text."""
+    """A structured part of the answer, such as a list of offers, which the user's app renders.
+
+    Attributes:
+        name: the `render_*` tool that produced the component.
+        tool_input_json: the input of the tool, as JSON text.
+        component_data_json: the data that the app renders, as JSON text; must not be given to a model.
+    """
 
     name: str
     tool_input_json: str
@@ -84,11 +90,13 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """Tokens used by one call, over all attempts.
+    """Tokens that one call used, summed over all its attempts.
 
     Attributes:
-        cached_input_tokens: of the input tokens, those that providers read from their caches; None: not reported.
-        cost_usd: the exact cost in US dollars; None: a price is unknown.
+        input_tokens: tokens that models read, including `cached_input_tokens`.
+        output_tokens: tokens that models wrote.
+        cached_input_tokens: input tokens that providers read from their caches; None if not reported.
+        cost_usd: the exact cost in US dollars; None if a price is unknown.
     """
 
     input_tokens: int
@@ -103,8 +111,8 @@ class CallStatus:
 
     Attributes:
         reason: a value of `subagents_errors.CallFailure`, or a newer one that this version does not know.
-        axis: execution, data, or none for calls that were never run.
-        message: one neutral English sentence, safe to show to a model.
+        axis: kind of failure: execution, data, or none for a call that never ran.
+        message: one neutral English sentence that may be shown to a model.
     """
 
     reason: str
@@ -114,24 +122,24 @@ class CallStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOutcome:
-    """The outcome of one call. There is exactly one for each call, in emission order.
+    """The result of one call. A dispatch returns exactly one outcome per call.
 
     Attributes:
-        call_id: as in the request.
-        tool_name: as in the request.
+        call_id: the id in the request.
+        tool_name: the tool name in the request.
         sub_agent_id: the slot that was called; empty for an unknown tool.
-        child_id: the execution of the call; empty if nothing was started.
+        child_id: the execution of the call; empty if none was started.
         emission_index: position of the call among all calls of the turn, from 0.
-        outcome: how it ended.
-        narration: input for the orchestrator's composition. If failed: the text before the
-            failure, as evidence; it is no answer, and must not be given to a model.
+        outcome: how the call ended.
+        narration: text of the sub-agent, from which the orchestrator composes its answer. For a failed call, the text
+            written before the failure: evidence for operators, not an answer; do not give it to a model.
         components: the results of the sub-agent's `render_*` tools, in order; show them only if `answered`.
-        data_unavailable: only then may the answer say that data was unavailable (PC2-FR-10).
-        status: why it did not fully succeed; None if it did.
-        attempts: attempts made; 0 if it was never run.
-        duration: over all attempts; None if it was never run.
-        usage: None if the runner reported none.
-        question: the question of the sub-agent; only if the call is suspended.
+        data_unavailable: whether data was unavailable; only if True may the answer say so (PC2-FR-10).
+        status: why the call did not fully succeed; None if it did.
+        attempts: number of attempts; 0 if the call never ran.
+        duration: duration over all attempts; None if the call never ran.
+        usage: tokens used; None if the runner reported none.
+        question: the sub-agent's question if the call is suspended, else None.
     """
 
     call_id: str
@@ -151,14 +159,14 @@ class CallOutcome:
 
     @property
     def answered(self) -> bool:
-        """Whether there is something to compose an answer from."""
+        """Whether the sub-agent answered: the outcome is succeeded or degraded."""
         return self.outcome in ANSWERED
 
     def tool_message(self) -> str:
-        """Return the answer to the model's tool call; never empty.
+        """Return the text of the tool message that answers the model's call; never empty.
 
-        It is the narration, with a caveat if data was missing, or one neutral sentence: no codes, no names of systems,
-        no exception text. Component data is omitted, because your client shows it to the user (PC1-FR-10).
+        The text is the narration, with a caveat if data was missing, or one neutral sentence without codes, system
+        names or exception text. Component data is omitted, because your client shows it to the user (PC1-FR-10).
         """
         if self.question is not None:
             asked = self.question.tool_message(self.tool_name)
@@ -176,14 +184,14 @@ class CallOutcome:
 
 @dataclass(frozen=True, slots=True)
 class IntentReport:
-    """How many intents one model response had.
+    """The intents of one model response.
 
     Attributes:
-        declared: largest count that the model declared; 0 if it declared none.
-        emitted: distinct sub-agents called, before the cap.
-        failsafe: the model declared more than it called: ask it once more for what is missing.
-        switched: a sub-agent was called that the episode's last dispatching turn did not call.
-        prior_context_missing: the intent switched, but `prior_context` was empty.
+        declared: largest intent count that the model declared; 0 if it declared none.
+        emitted: number of different sub-agents that the response called, before the fan-out cap was applied.
+        failsafe: whether the model declared more intents than it called sub-agents; call the model once more.
+        switched: whether the response called a sub-agent that the episode's last dispatching turn did not call.
+        prior_context_missing: whether `switched` is True although `prior_context` was empty.
     """
 
     declared: int = 0
@@ -200,11 +208,11 @@ class DispatchResult:
     Attributes:
         dispatch_id: the id of the dispatch.
         outcomes: one for each call, in emission order.
-        intents: intents declared and emitted.
-        cap: whether the calls stayed within the cap.
-        overhead: time that was not spent waiting for sub-agents or data.
-        synthesised: the SDK made the outcomes, because it could not get those of the sidecar.
-        cause: why the outcomes are `synthesised`; otherwise None.
+        intents: the intents that the model declared and those that it called sub-agents for.
+        cap: how the number of calls compares with the fan-out cap.
+        overhead: the part of the duration that the sidecar did not spend waiting for sub-agents or data services.
+        synthesised: whether the SDK made outcomes itself, because it could not get them from the sidecar.
+        cause: why outcomes were synthesised; None if `synthesised` is False.
     """
 
     dispatch_id: str
@@ -216,11 +224,11 @@ class DispatchResult:
     cause: SubagentsError | None = None
 
     def questions(self) -> Mapping[str, Question]:
-        """Return what sub-agents ask back, by call id, in emission order."""
+        """Return the questions of suspended calls by call id, in emission order."""
         return {one.call_id: one.question for one in self.outcomes if one.question is not None}
 
     def missing(self) -> Sequence[CallOutcome]:
-        """Return the outcomes of the calls that brought no answer, in emission order."""
+        """Return the outcomes of the calls without an answer, in emission order."""
         return [one for one in self.outcomes if not one.answered]
 
     def outcome(self, call_id: str) -> CallOutcome:
@@ -235,5 +243,8 @@ class DispatchResult:
         raise KeyError(call_id)
 
     def tool_messages(self) -> Sequence[tuple[str, str]]:
-        """Return (call id, text) for every call: all that a message history needs to be complete."""
+        """Return (call id, text of the tool message) for every call, in emission order.
+
+        A message history needs these tool messages, because providers reject a tool call without an answer.
+        """
         return [(one.call_id, one.tool_message()) for one in self.outcomes]

@@ -1,4 +1,4 @@
-"""What is on record of turns, as plain values: field for field `subagents.history.v1`."""
+"""The record of turns, as plain values. The fields equal those of the messages in `subagents.history.v1`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +12,16 @@ from subagents_client.outcomes import CallOutcome
 
 @unique
 class TurnState(StrEnum):
-    """How a turn stands on the record."""
+    """The state of a turn on record."""
 
     UNSPECIFIED = "unspecified"
-    """One that this version does not know; as a filter: any."""
+    """A state that this version of the SDK does not know; as a filter: any state."""
     OPEN = "open"
+    """The turn has called sub-agents and has not ended."""
     ENDED = "ended"
+    """The client ended the turn."""
     LOST = "lost"
-    """Its parent never ended it; the sidecar closed it."""
+    """The client did not end the turn; the sidecar closed it."""
 
 
 @unique
@@ -27,11 +29,15 @@ class EventActor(StrEnum):
     """What caused an event of a child."""
 
     UNSPECIFIED = "unspecified"
-    """One that this version does not know."""
+    """A cause that this version of the SDK does not know."""
     SIDECAR = "sidecar"
+    """The sidecar, on its own."""
     PARENT = "parent"
+    """The parent, with a verdict or the end of the turn."""
     SUB_AGENT = "sub_agent"
+    """The sub-agent, with a data call or a delegation."""
     OPERATOR = "operator"
+    """An operator who ended the turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +45,15 @@ class TurnRow:
     """One turn in a list.
 
     Attributes:
-        started_at: of the first dispatch; of the end if there was none.
-        ended_at: None while it is open.
-        sub_agent_ids: slots that were called, each once, in emission order.
-        child_count: delegated children included; `failed_child_count` of them were closed as failed.
+        turn_id: id of the turn.
+        episode_id: id of the conversation.
+        principal: the user.
+        state: the state of the turn.
+        started_at: when the first dispatch was accepted; for a turn without a dispatch, when the turn ended.
+        ended_at: when the turn ended; None while it is open.
+        sub_agent_ids: the slots that were called, each once, in emission order.
+        child_count: number of children, including those of delegations.
+        failed_child_count: number of children that were closed as failed.
     """
 
     turn_id: str
@@ -58,7 +69,13 @@ class TurnRow:
 
 @dataclass(frozen=True, slots=True)
 class TurnPage:
-    """Some turns, newest first; `next_page_token` is empty on the last page. What came after `as_of` may be missing."""
+    """A page of turns, newest first.
+
+    Attributes:
+        turns: the turns on the page.
+        next_page_token: argument for the next page; empty on the last page.
+        as_of: set if the list is behind the record: later changes may be missing; else None.
+    """
 
     turns: Sequence[TurnRow]
     next_page_token: str
@@ -67,13 +84,19 @@ class TurnPage:
 
 @dataclass(frozen=True, slots=True)
 class ChildEvent:
-    """One thing that happened to one child. The events of a child are a chain of hashes: `previous_link`, `link`.
+    """An event of one child. The events of a child are linked by hashes.
 
     Attributes:
-        sequence: from 1, without gaps, for each child.
-        actor: what caused it.
-        summary: one line.
-        details_json: everything else, a JSON object; empty if it was left out for size.
+        event_id: id of the event; unique in the record.
+        child_id: id of the child.
+        sequence: number of the event among the events of the child, from 1 without gaps.
+        name: name of the event, e.g. `agent.subagent_started`.
+        occurred_at: when the event happened.
+        actor: what caused the event.
+        summary: the event in one line, for a timeline.
+        details_json: all other data, as a JSON object; empty if the answer would have become too large.
+        previous_link: `link` of the previous event; for the first event, the hash of the recorded child; 64 hex digits.
+        link: hash of this event and `previous_link`; 64 hex digits.
     """
 
     event_id: str
@@ -90,14 +113,20 @@ class ChildEvent:
 
 @dataclass(frozen=True, slots=True)
 class RecordedChild:
-    """One delegated execution.
+    """A child: the execution of one call or delegation.
 
     Attributes:
-        emission_index: place of its call over all dispatches of the turn, from 0.
-        parent_child_id: the child that delegated to it; empty if the orchestrator called it.
-        contract_json: the delegation contract; empty if it was left out for size.
-        events: in order; empty in an `EventBatch`.
-        answered_in_turn_id: the turn in which its question was answered; empty: none.
+        child_id: id of the child.
+        dispatch_id: the dispatch of the child.
+        call_id: the call that the child executes.
+        sub_agent_id: the slot that was called.
+        emission_index: position of the call in emission order over all dispatches of the turn, from 0.
+        parent_child_id: the child that delegated to this child; empty if the orchestrator made the call.
+        opened_at: when the child was recorded, which is before it starts.
+        contract_json: the contract, as JSON text; empty if the answer would have become too large.
+        events: the events of the child, in order; empty in an `EventBatch`.
+        answered_in_turn_id: the turn in which the child's question was answered; empty if it asked none, or has no
+            answer yet.
     """
 
     child_id: str
@@ -114,11 +143,17 @@ class RecordedChild:
 
 @dataclass(frozen=True, slots=True)
 class RecordedDispatch:
-    """One dispatch; `outcomes` has one for each of the `call_count` calls that has settled, in emission order.
+    """One dispatch of a turn.
 
     Attributes:
-        owner_instance_id: the sidecar that runs it; `owner_alive` says whether that one is believed to run.
-        takeover_count: how often another sidecar has taken it over.
+        dispatch_id: id of the dispatch.
+        opened_at: when the dispatch was accepted.
+        settle_by: when calls that still run are stopped.
+        call_count: number of calls.
+        owner_instance_id: instance id of the owner, the sidecar that runs the dispatch.
+        takeover_count: number of takeovers by other sidecars.
+        owner_alive: whether the owner counts as alive.
+        outcomes: the outcomes of settled calls, in emission order; fewer than `call_count` while the dispatch runs.
     """
 
     dispatch_id: str
@@ -133,15 +168,19 @@ class RecordedDispatch:
 
 @dataclass(frozen=True, slots=True)
 class RecordedTurn:
-    """All that is on record of one turn.
+    """The record of one turn.
 
     Attributes:
-        routing_decision: what was routed where; None while the turn is open.
-        narration: empty while the turn is open.
-        close_reason: unspecified while the turn is open.
-        texts_left_out: long texts that did not fit into the answer; ask for fewer children.
-        events_left_out: events that did not fit; `watch_events` brings them all.
-        scores: of its calls, in the order in which they were recorded.
+        turn: the turn as in a list.
+        dispatches: the dispatches, in the order in which they began.
+        children: the children, in emission order, each with its events.
+        routing_decision: the summary of the turn; None while the turn is open.
+        narration: the answer that the user saw; empty while the turn is open, and if the client did not end the turn.
+        close_reason: why the turn ended; `UNSPECIFIED` while it is open.
+        texts_left_out: number of long texts that are empty because the answer would be too large; to get them, request
+            fewer children.
+        events_left_out: number of events omitted for this reason; `watch_events` returns all events.
+        scores: the scores of the turn's calls, in the order in which they were recorded.
     """
 
     turn: TurnRow
@@ -157,7 +196,13 @@ class RecordedTurn:
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """Some of what happened; `children` are those of `events` that were not named before. `ended` in the last one."""
+    """Events of a turn that happened at about the same time.
+
+    Attributes:
+        children: the children of these events that no earlier batch contained, without their events.
+        events: the events, in order for each child, and in order of time over all children.
+        ended: whether the turn has ended; True only in the last batch.
+    """
 
     children: Sequence[RecordedChild]
     events: Sequence[ChildEvent]

@@ -1,4 +1,4 @@
-"""One bound turn: dispatches the calls of the model, and ends the turn."""
+"""`BoundTurn`, a bound turn: it dispatches the model's calls and ends the turn."""
 
 import asyncio
 from collections.abc import Sequence
@@ -34,14 +34,14 @@ class OnDisconnect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchContext:
-    """The input of all sub-agents of one dispatch, and what happens to their calls if the client disconnects.
+    """The input that all sub-agents of one dispatch share, and the rule for their calls if the client disconnects.
 
     Attributes:
         prior_context: summary for sub-agents that the last dispatching turn did not call; at most 16 KiB.
         task_prompt: the user's message of this turn; at most 64 KiB; may be empty.
-        declared_intent_count: number of intents that the model declared for the message; 0: it declared none.
+        declared_intent_count: number of intents that the model declared for the message; 0 if it declared none.
         on_disconnect: what happens to running calls when the client disconnects.
-        continue_for: with `CONTINUE_UNTIL`: how long they may continue; more than 0.
+        continue_for: maximum time that the calls continue without the client; more than 0; only for `CONTINUE_UNTIL`.
     """
 
     prior_context: str = ""
@@ -52,15 +52,15 @@ class DispatchContext:
 
 
 ABANDON: Final = timedelta(seconds=1)
-"""The longest time for ending a turn whose caller has not called `end`."""
+"""Timeout of the request that ends a turn whose caller did not call `end`."""
 NO_CONTEXT = DispatchContext()
 
 
 class BoundTurn:
-    """A turn whose surface is frozen. Made by `SidecarClient.bind_turn`.
+    """A bound turn. `SidecarClient.bind_turn` returns it; its surface never changes.
 
     Attributes:
-        binding: the result of the bind; `surface` and `turn_id` are parts of it.
+        binding: the result of the bind, of which `surface` and `turn_id` are parts.
     """
 
     def __init__(self, wire: Wire, binding: Binding) -> None:
@@ -78,29 +78,29 @@ class BoundTurn:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the turn if `end` was not called, also after an exception or a cancellation. Raises no error of its own.
+        """End the turn if `end` has not ended it, also after an exception or a cancellation.
 
-        All children are recorded as rejected. If the sidecar does not answer within a second, it ends the turn itself
-        later.
+        Without a call of `end`, all known children get the verdict rejected. No `SubagentsError` is raised: if the
+        sidecar does not answer within a second, it ends the abandoned turn later.
         """
         if self._ended:
             return
         results = [stream.known_result for stream in self._streams.values()]
-        children = [one.child_id for result in results if result for one in result.outcomes if one.child_id]
-        unused = [Integration(one, Verdict.REJECTED, "the turn was abandoned") for one in children]
+        children = [outcome.child_id for result in results if result for outcome in result.outcomes if outcome.child_id]
+        rejections = [Integration(child, Verdict.REJECTED, "the turn was abandoned") for child in children]
         with suppress(SubagentsError):
-            await self._end(self._ending or self._end_request("", unused, 0, ""), ABANDON)
+            await self._end(self._ending or self._end_request("", rejections, 0, ""), ABANDON)
 
     @property
     def running(self) -> Sequence[RunningDispatch]:
-        """The dispatches of this object whose outcomes are not known yet, in the order of their start."""
+        """The dispatches of this object whose outcomes are not yet known, in the order in which they started."""
         return [RunningDispatch(one.dispatch_id, one.calls) for one in self._streams.values() if not one.over]
 
     async def cancel_dispatch(self, dispatch_id: str, *, timeout: timedelta | None = None) -> int:
-        """Cancel all calls of a running dispatch; return how many were cancelled. Safe to repeat.
+        """Cancel all calls of a running dispatch; return the number of cancelled calls. Safe to repeat.
 
         Raises:
-            ValueError: this object started no such dispatch.
+            ValueError: this object has neither started nor resumed a dispatch with this id.
         """
         if dispatch_id not in self._streams:
             raise ValueError(f"no dispatch {dispatch_id!r} in turn {self.turn_id}: `running` lists those there are")
@@ -130,13 +130,13 @@ class BoundTurn:
         """Run the sub-agent calls of one model response.
 
         Args:
-            calls: in the order the model emitted them; 1 to 64.
-            context: what the sub-agents inherit.
-            dispatch_id: idempotency key; empty: a new one. The same id with the same calls attaches to it.
-            timeout: the longest time until the outcomes are known; None: `ClientTimeouts.dispatch`.
+            calls: 1 to 64 calls, in the order in which the model emitted them.
+            context: the input that all sub-agents of the dispatch share.
+            dispatch_id: idempotency key; empty: a new one. An id repeated with the same calls attaches to its dispatch.
+            timeout: maximum time until the outcomes are known; None: `ClientTimeouts.dispatch`.
 
         Raises:
-            ValueError: no calls.
+            ValueError: `calls` is empty.
 
         Source: PC2-FR-7.
         """
@@ -165,7 +165,7 @@ class BoundTurn:
         dispatch_id: str = "",
         timeout: timedelta | None = None,
     ) -> DispatchResult:
-        """Run the calls and return one outcome for each; like `dispatch`, without events."""
+        """Run the calls and return one outcome for each call. Takes the arguments of `dispatch`, yields no events."""
         async with self.dispatch(calls, context, dispatch_id=dispatch_id, timeout=timeout) as stream:
             return await stream.result()
 
@@ -177,14 +177,14 @@ class BoundTurn:
         after_sequence: int = 0,
         timeout: timedelta | None = None,
     ) -> DispatchStream:
-        """Listen again to a running or settled dispatch, e.g. after the process that started it has ended.
+        """Return a new stream of a running or settled dispatch, e.g. if the process that started it has ended.
 
         Args:
-            dispatch_id: the dispatch.
-            calls: its calls; not needed if this object started it. Without them there are no synthetic outcomes, and an
-                unreachable sidecar raises an exception.
-            after_sequence: number of the newest event that was already seen; 0: all events that the sidecar still has.
-            timeout: the longest time until the outcomes are known; None: `ClientTimeouts.dispatch`.
+            dispatch_id: the id with which the dispatch was started.
+            calls: the calls of the dispatch; optional if this object started it. Without them the SDK cannot make
+                synthetic outcomes, and raises `DependencyUnavailable` if the sidecar is unreachable.
+            after_sequence: number of the newest event already seen; 0: send all events that the sidecar still has.
+            timeout: maximum time until the outcomes are known; None: `ClientTimeouts.dispatch`.
         """
         known = self._started.get(dispatch_id)
         assignment = DispatchCall(
@@ -199,11 +199,11 @@ class BoundTurn:
         return self._stream(assignment, timeout)
 
     def unanswered(self, calls: Sequence[ToolCall], cause: SubagentsError | None = None) -> DispatchResult:
-        """Return a failed outcome for each call, to complete a message history after `dispatch` raised."""
+        """Return a failed outcome for each call, to complete a message history after `dispatch` raised `cause`."""
         return synthesised_result("", calls, self.surface, cause)
 
     async def cancel_call(self, dispatch_id: str, call_id: str, *, timeout: timedelta | None = None) -> bool:
-        """Cancel one call; the other calls continue. Returns False if it had settled before. Safe to repeat."""
+        """Cancel one call; other calls continue. Returns False if the call had already settled. Safe to repeat."""
         request = dispatch_pb2.CancelCallRequest(
             surface_token=self.binding.surface_token, dispatch_id=dispatch_id, call_id=call_id
         )
@@ -211,7 +211,7 @@ class BoundTurn:
         return answer.cancelled
 
     async def close_child(self, integration: Integration, *, timeout: timedelta | None = None) -> ChildSummary:
-        """Give the verdict on one child and close it before the turn ends. Safe to repeat with the same verdict."""
+        """Give the verdict on one child and close the child before the turn ends. Safe to repeat with this verdict."""
         request = dispatch_pb2.CloseChildRequest(
             surface_token=self.binding.surface_token,
             child_id=integration.child_id,
@@ -230,14 +230,14 @@ class BoundTurn:
         user_message: str = "",
         timeout: timedelta | None = None,
     ) -> TurnEnd:
-        """End the turn. Call it for turns without a dispatch, too. Safe to repeat with the same contents.
+        """End the turn. Also required for a turn without a dispatch. Safe to repeat with the same arguments.
 
         Args:
-            narration: the answer that the user saw, without component JSON; at most 256 KiB.
-            integrations: verdicts about children. Children without a verdict are accepted if they answered.
+            narration: text of the answer that the user saw, without component JSON; at most 256 KiB.
+            integrations: verdicts on children. A child without a verdict is accepted if it answered.
             declared_intent_count: number of intents that the model declared in a response without sub-agent calls.
             user_message: the user's message, for the history; empty: the `task_prompt` of the last dispatch.
-            timeout: None: `ClientTimeouts.unary`.
+            timeout: maximum time for the request; None: `ClientTimeouts.unary`.
 
         Source: PC2-FR-15.
         """

@@ -1,4 +1,4 @@
-"""What is kept of conversations, as plain values: field for field `subagents.history.v1`."""
+"""The stored history of episodes, as plain values. The fields equal those of the messages in `subagents.history.v1`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,16 @@ from enum import StrEnum, unique
 
 @dataclass(frozen=True, slots=True)
 class EpisodeRow:
-    """One conversation in a list, from what is on record of its turns."""
+    """One episode in a list, computed from its recorded turns.
+
+    Attributes:
+        episode_id: id of the conversation.
+        principal: the user; an equal `episode_id` of another principal is another episode.
+        turn_count: number of recorded turns.
+        first_turn_at: when the first recorded turn began.
+        last_turn_at: when the last recorded turn began.
+        sub_agent_ids: the slots that were called, each once.
+    """
 
     episode_id: str
     principal: str
@@ -20,17 +29,24 @@ class EpisodeRow:
 
 @unique
 class EpisodeView(StrEnum):
-    """How much of an episode is read."""
+    """The part of an episode that `SidecarClient.read_episode` returns."""
 
     NARRATION = "narration"
-    """What a model may be given."""
+    """The part for a model: user messages, narrations and references to components."""
     FULL = "full"
-    """Tool messages too, and the turns under the summary; for replay and audit, not for a model."""
+    """Also tool messages, and the turns that the summary covers; for replay and audit, not for a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeSummary:
-    """The rolling summary; `revision` is 1 for the first."""
+    """The rolling summary, which replaces the older turns of an episode for the model.
+
+    Attributes:
+        revision: 1 for the first summary; each write increases it by 1.
+        text: the summary, without component data.
+        up_to_turn_id: the newest turn that the summary covers.
+        written_at: when the summary was written.
+    """
 
     revision: int
     text: str
@@ -40,7 +56,14 @@ class EpisodeSummary:
 
 @dataclass(frozen=True, slots=True)
 class SubAgentAnswer:
-    """What one sub-agent was asked and narrated."""
+    """The request to one sub-agent, and its answer.
+
+    Attributes:
+        sub_agent_id: the slot that was called.
+        call_id: id of the call; unique in its dispatch.
+        asked: the request, in words.
+        narration: the answer, without component data.
+    """
 
     sub_agent_id: str
     call_id: str
@@ -50,7 +73,14 @@ class SubAgentAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ComponentReference:
-    """A compact annotation of a component; `position` counts all components of the turn, from 0."""
+    """A reference to a component, which lets a model refer to the component without its content.
+
+    Attributes:
+        sub_agent_id: the slot that made the component.
+        name: the `render_*` tool.
+        position: position among all components of the turn, from 0.
+        component_ids: ids in the arguments of the tool, in order; at most 32.
+    """
 
     sub_agent_id: str
     name: str
@@ -60,7 +90,17 @@ class ComponentReference:
 
 @dataclass(frozen=True, slots=True)
 class ToolMessage:
-    """One `render_*` call, as it is kept."""
+    """One call of a `render_*` tool, and its component.
+
+    Attributes:
+        turn_id: the turn of the component.
+        sub_agent_id: the slot that made the component.
+        call_id: the sub-agent call in which the component was made.
+        position: position among all components of the turn, from 0.
+        name: the `render_*` tool.
+        tool_input_json: the arguments of the tool, as JSON text.
+        component_data_json: the component, as JSON text.
+    """
 
     turn_id: str
     sub_agent_id: str
@@ -76,11 +116,13 @@ class EpisodeTurn:
     """One ended turn.
 
     Attributes:
-        user_message: what the user said, as far as the sidecar was told.
-        narration: the answer that the user saw; empty if the turn's parent was lost.
-        answers: of the sub-agents, in emission order of their calls.
-        references: one for each component.
-        tool_messages: with `EpisodeView.FULL` only.
+        turn_id: id of the turn.
+        ended_at: when the turn ended.
+        user_message: the user's message; empty if the client did not send it.
+        narration: the answer that the user saw; empty if the client did not end the turn, or sent no narration.
+        answers: the answers of the sub-agents, in emission order of their calls.
+        references: one reference for each component, by position.
+        tool_messages: one message for each component, by position; empty unless the view is `EpisodeView.FULL`.
     """
 
     turn_id: str
@@ -94,7 +136,12 @@ class EpisodeTurn:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeSize:
-    """How much a model would be given: turns after the summary, and an estimate of the tokens of it all."""
+    """The size of an episode as a model gets it.
+
+    Attributes:
+        turn_count: number of turns after the summary.
+        token_count: estimated tokens of the summary, and of the user messages and narrations of these turns.
+    """
 
     turn_count: int
     token_count: int
@@ -110,7 +157,14 @@ class ContextMessage:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """What is kept of an episode; turns oldest first. `turns_left_out` older ones did not fit."""
+    """The history of an episode.
+
+    Attributes:
+        summary: the summary of older turns; None if there is none.
+        turns: the turns, oldest first, without a gap up to the newest.
+        turns_left_out: number of older turns omitted because of `max_turns`, the operator's limit or the message size.
+        size: the size of the part for a model.
+    """
 
     summary: EpisodeSummary | None
     turns: Sequence[EpisodeTurn]
@@ -119,26 +173,33 @@ class Episode:
 
     @property
     def revision(self) -> int:
-        """Of the summary; 0 without one. `write_summary` takes it as `expected_revision`."""
+        """Revision of the summary; 0 without a summary. Pass it to `write_summary` as `expected_revision`."""
         return self.summary.revision if self.summary else 0
 
     def context_messages(self) -> Sequence[ContextMessage]:
-        """Return what the orchestrator's model is given of the past: summary, user messages, narration.
+        """Return the history for the orchestrator's model, oldest first: summary, user messages, narrations.
 
-        No tool message and no component is among them. Source: PC1-FR-10e, PC1-FR-10f, PC1-D-31.
+        Omits the turns that the summary covers, all tool messages and all components.
+        Source: PC1-FR-10e, PC1-FR-10f, PC1-D-31.
         """
         messages = [ContextMessage("system", self.summary.text)] if self.summary else []
         covered = self.summary.up_to_turn_id if self.summary else ""
         places = [place for place, turn in enumerate(self.turns) if turn.turn_id == covered]
         for turn in self.turns[places[-1] + 1 :] if places else self.turns:
-            both = (ContextMessage("user", turn.user_message), ContextMessage("assistant", turn.narration))
-            messages += [message for message in both if message.text]
+            exchange = (ContextMessage("user", turn.user_message), ContextMessage("assistant", turn.narration))
+            messages += [message for message in exchange if message.text]
         return messages
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodePage:
-    """Some conversations, those used last first; as `TurnPage`."""
+    """A page of episodes, the most recently used first.
+
+    Attributes:
+        episodes: the episodes on the page.
+        next_page_token: argument for the next page; empty on the last page.
+        as_of: set if the list is behind the record: later changes may be missing; else None.
+    """
 
     episodes: Sequence[EpisodeRow]
     next_page_token: str
