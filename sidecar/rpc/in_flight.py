@@ -71,7 +71,7 @@ class StartBatch:
 
 
 Turn: TypeAlias = asyncio.Future[StartBatch]
-"""Settles when it is a call's turn to start, with the batch that the call starts in. No turn of a conversation."""
+"""Settles when it is a call's turn to start, with the batch that the call starts in. Not a conversation's turn."""
 
 
 class StartBatches:
