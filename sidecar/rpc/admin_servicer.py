@@ -104,7 +104,7 @@ class AdminServicer:
         async with aclosing(self._administer.verify()) as reports:
             # Progress is sent too, so that neither the client nor a proxy takes a long verification for a dead call.
             async for verified in reports:
-                await send(call, _verified(verified), self._write_timeout)
+                await send(call, _verification_message(verified), self._write_timeout)
 
     async def _erase_user(self, message: pb.EraseUserRequest, call: Call) -> None:
         fields = Fields("EraseUserRequest")
@@ -114,7 +114,7 @@ class AdminServicer:
         erasure = self._administer.erase_user(principal, call.subject, reason, preview=message.preview)
         async with aclosing(erasure):
             async for erased in erasure:
-                await send(call, _erased(erased), self._write_timeout)
+                await send(call, _erasure_message(erased), self._write_timeout)
 
 
 def _reason(fields: Fields, reason: str) -> str:
@@ -156,7 +156,7 @@ def _status(status: SidecarStatus) -> pb.GetStatusResponse:
     return message
 
 
-def _erased(erased: ErasureReport) -> pb.EraseUserResponse:
+def _erasure_message(erased: ErasureReport) -> pb.EraseUserResponse:
     return pb.EraseUserResponse(
         turns_read=erased.looked_at,
         turn_count=erased.turns,
@@ -167,7 +167,7 @@ def _erased(erased: ErasureReport) -> pb.EraseUserResponse:
     )
 
 
-def _verified(verified: Verified) -> pb.VerifyLogResponse:
+def _verification_message(verified: Verified) -> pb.VerifyLogResponse:
     return pb.VerifyLogResponse(
         fact_count=verified.facts,
         turn_count=verified.turns,

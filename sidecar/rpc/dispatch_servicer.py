@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 EVENTS_IN_A_FRAME: Final = 64
 """The most events of one frame. An event has up to 8 KiB besides its outcome; a message has at most 4 MiB."""
 LARGE: Final = 1024 * 1024
-"""Bytes of a message above which the result is sent in a separate message, after the events with the same answers."""
+"""If a message with events and result exceeds this many bytes, it is sent as two: both may have the same answers."""
 
 
 Framed = dispatch_pb2.DispatchResponse | dispatch_pb2.ResumeDispatchResponse

@@ -100,8 +100,8 @@ def _details(error: SubagentsError) -> Sequence[Message]:
 
 def _bad_request(fields: Sequence[FieldProblem]) -> BadRequest:
     shown = [
-        BadRequest.FieldViolation(field=one.field[:LONGEST_TEXT], description=one.description[:LONGEST_TEXT])
-        for one in fields[:MOST_FIELDS]
+        BadRequest.FieldViolation(field=each.field[:LONGEST_TEXT], description=each.description[:LONGEST_TEXT])
+        for each in fields[:MOST_FIELDS]
     ]
     return BadRequest(field_violations=shown)
 

@@ -26,7 +26,7 @@ LONGEST_SECONDS: Final = 0.005
 
 
 class InFlight:
-    """Counts the calls that have arrived and are not answered, except health and reflection."""
+    """Counts the calls that have arrived and are not answered, except those of `reserved` methods (`methods.py`)."""
 
     def __init__(self) -> None:
         self._by_method: Counter[str] = Counter()
@@ -71,7 +71,7 @@ class StartBatch:
 
 
 Turn: TypeAlias = asyncio.Future[StartBatch]
-"""Settles when it is a call's turn to start, with the batch that the call starts in. No turn of a conversation."""
+"""Settles when it is a call's turn to start, with the batch that the call starts in. Not a conversation's turn."""
 
 
 class StartBatches:

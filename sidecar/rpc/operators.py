@@ -143,7 +143,7 @@ class OperatorAuthoriser:
         """
         caller: Caller | None = None
         try:
-            caller = self._opened(_token(metadata))
+            caller = self._caller_of_token(_token(metadata))
             # After the token, and with `caller` already set: this refusal is one of a genuine token, for the audit.
             _check_role(caller, method)
         except (Unauthenticated, NotAllowed) as refused:
@@ -157,8 +157,11 @@ class OperatorAuthoriser:
             raise
         return caller
 
-    def _opened(self, token: str) -> Caller:
-        """Verify a token: minted tokens, which begin with their version, with the keys; others with the issuer."""
+    def _caller_of_token(self, token: str) -> Caller:
+        """Return the caller that a token proves. Raises `RoleTokenInvalid`.
+
+        A minted token begins with its version and is verified with the keys, any other one with the issuer's.
+        """
         # The form decides, not the success of a verification: trying both would give a wrong reason to one kind.
         verifier: TokenVerifier = self._tokens
         if self._issuer_tokens is not None and not token.startswith(f"{VERSION}."):

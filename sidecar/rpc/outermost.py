@@ -156,7 +156,7 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
         self._calls += limited
         turn = self._batches.join() if method.batched and not full else None
         try:
-            answer = self._refused() if full else await self._guard(method, context, work, raw, turn)
+            answer = self._refuse_call() if full else await self._guard(method, context, work, raw, turn)
             if isinstance(answer, SubagentsError):
                 status = self._too_late if answer is self._guard.too_late else rich_status(answer)
                 # Without a code here, `_left` finds out below whether the client cancelled or its deadline passed.
@@ -176,8 +176,8 @@ class ErrorInterceptor(grpc.GenericRpcHandler):
             took = perf_counter() - began
             self._on_ended(took, method.name[1:], code or _left(context, took), reason, CARRIER)
 
-    def _refused(self) -> AdmissionRefused:
-        """Return the error for a call beyond the limit. It must cost little, because it occurs under overload."""
+    def _refuse_call(self) -> AdmissionRefused:
+        """Report a call beyond the limit, and return its error. This must cost little: it happens under overload."""
         refused = AdmissionRefused(
             f"{self._most_calls} calls are being served on this listener; come back when some of them are answered, or "
             "raise the limit in server.limits",

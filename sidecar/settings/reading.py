@@ -63,8 +63,9 @@ def read_settings(file: Path | None, environ: Mapping[str, str]) -> Settings:
 def _document(file: Path) -> tuple[dict[str, Any], list[str]]:
     """Return the parsed file and no problem, or an empty document and the problem."""
     try:
-        content = file.read_bytes()
-        # The path of a large file by mistake, e.g. of a database, must give a message and not minutes of parsing.
+        # The path of a large file by mistake, e.g. of a database, must give a message, and not fill the memory.
+        with file.open("rb") as opened:
+            content = opened.read(LARGEST_FILE + 1)
         if len(content) > LARGEST_FILE:
             return {}, [f"{file}: is larger than {LARGEST_FILE} bytes"]
         return from_toml(content), []

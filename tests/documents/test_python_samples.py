@@ -4,7 +4,7 @@ import ast
 import asyncio
 import inspect
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,8 +62,8 @@ async def test_the_first_sample_of_the_readme_runs_a_turn(tmp_path: Path) -> Non
     async def your_model(prompt: Any, messages: Any, tools: Any) -> list[SimpleNamespace]:
         return [SimpleNamespace(id="call-1", name=tools[0].name, arguments_json=json.dumps({"request": "socks"}))]
 
-    async def your_model_again(messages: list[tuple[str, str]]) -> str:
-        return f"It says: {messages[-1][1]}"
+    async def your_model_again(messages: list[str], answers: Sequence[tuple[str, str]]) -> str:
+        return f"{messages[0]} It says: {answers[0][1]}, for {answers[0][0]}"
 
     (tmp_path / "boot-secret").write_text(SECRET)
     async with running_sidecar_for_tests() as sidecar:
@@ -73,10 +73,9 @@ async def test_the_first_sample_of_the_readme_runs_a_turn(tmp_path: Path) -> Non
             secret=f".run/dispatch/boot-secret=>{tmp_path}/boot-secret",
             socket=f"unix:.run/dispatch/sidecar.sock=>{sidecar.dispatch_target}",
         )
-        messages: list[tuple[str, str]] = []
+        answer = await page["one_turn"]("user-1", "episode-1", ["Any socks?"])
 
-        assert await page["one_turn"]("user-1", "episode-1", messages) == "It says: hello from shop"
-        assert messages == [("call-1", "hello from shop")]
+        assert answer == "Any socks? It says: hello from shop, for call-1"
         assert len(sidecar.recorder.of("turn_routed")) == 1
 
 

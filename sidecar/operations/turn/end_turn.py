@@ -118,6 +118,7 @@ class EndTurn:
         await self.reap(turn, IDLE)
 
     async def _end(self, turn: Turn, request: EndTurnRequest | None, cause: EndCause = BY_PARENT) -> TurnClosed:
+        """Begin or join the attempt to end the turn, and wait for it. Raises the error of a failed attempt."""
         if turn.ending.closed is not None:
             return turn.ending.closed
         result = await self._begin(turn, request, cause).wait()
@@ -128,6 +129,7 @@ class EndTurn:
     def _begin(
         self, turn: Turn, request: EndTurnRequest | None, cause: EndCause
     ) -> FirstResult[TurnClosed | SubagentsError]:
+        """Return the running attempt to end the turn; begin one if there is none."""
         attempt = turn.ending.attempt
         if attempt is None or attempt.settled:
             # The end runs in its own task: a caller that disconnects must not stop an end half-way. All callers of the

@@ -56,10 +56,10 @@ class FindTurn:
         return turn
 
     async def _cards_of(self, claims: SurfaceClaims) -> Mapping[Digest, Card]:
-        """Return the cards of the bound surface that are still stored."""
+        """Return the cards of the bound surface, by digest, that are in memory or still stored."""
         cards = {}
-        # A card that is not stored any more is left out. Its sub-agent then cannot be called, but the other sub-agents
-        # of the turn can, and the turn can be ended.
+        # A card that is not stored any more is left out. `Turns.of_token` then refuses the token, so that the client
+        # binds the turn again.
         for digest in (claims.orchestrator_digest, *(digest for _, digest in claims.tools)):
             card = await self._fetch(digest)
             if card is not None:

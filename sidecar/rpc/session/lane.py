@@ -46,7 +46,7 @@ class Lane:
         self._incoming = IncomingValidator(parts.rules.most_operations)
         self._outgoing = OutgoingQueue(0, parts.rules.outgoing)
         self._operations: dict[int, Operation] = {}
-        self._opening: dict[str, list[Operation]] = {}  # dispatches that have not ended, by surface token, oldest first
+        self._dispatches: dict[str, list[Operation]] = {}  # those that have not ended, by surface token, oldest first
         self._timers: list[tuple[float, asyncio.Handle]] = []
         self._in_flight = guard.in_flight
         self._drain_at_hello: pb.SessionDrainReason | None = None  # of a drain that began before the hello
@@ -157,10 +157,10 @@ class Lane:
             return
         self._operations[operation.correlation_id] = operation
         self._outgoing.open(operation.correlation_id, message.credit_bytes or DEFAULT_OPERATION_CREDIT)
-        opening = self._opening.get(operation.token)
-        waits_for = must_begin_before(operation, opening) if opening else ()
+        earlier = self._dispatches.get(operation.token)
+        waits_for = must_begin_before(operation, earlier) if earlier else ()
         if operation.kind == "dispatch":
-            self._opening.setdefault(operation.token, []).append(operation)
+            self._dispatches.setdefault(operation.token, []).append(operation)
         operation.task = self._parts.around.spawner.spawn(self._run(operation, method, waits_for), "operation")
         if operation.seconds is not None:
             loop = asyncio.get_running_loop()
@@ -176,7 +176,7 @@ class Lane:
         answer: Any = None
         operation.started = True  # from here on, a cancellation reaches the `finally` below
         try:
-            if operation.left not in (None, LeaveReason.BROKEN):
+            if operation.left not in (None, LeaveReason.BROKEN):  # after a break it still begins: see `leave`
                 return
             for each in waits_for:
                 await each.until_begun()
@@ -195,9 +195,9 @@ class Lane:
             if not operation.begun:  # e.g. it was refused: later operations must not wait for ever
                 operation.has_begun()
             if operation.kind == "dispatch":
-                self._opening[operation.token].remove(operation)
-                if not self._opening[operation.token]:
-                    del self._opening[operation.token]
+                self._dispatches[operation.token].remove(operation)
+                if not self._dispatches[operation.token]:
+                    del self._dispatches[operation.token]
             self._end(operation, answer, method.name)
 
     # --- outgoing messages
@@ -251,7 +251,7 @@ class Lane:
         interval = self._rules.heartbeat_interval.total_seconds()
         stalled_for = self._rules.stall_timeout.total_seconds()
         if self._writer.blocked_for() >= stalled_for:
-            self._stalled()
+            self._abandon_stalled()
             return
         if self._heartbeats and self._clock.monotonic() - self._heard_at >= SILENT_INTERVALS * interval:
             self._writer.fail(_over("silent", "the client has sent no heartbeat"))
@@ -259,7 +259,7 @@ class Lane:
             self._writer.tell(HEARTBEAT)
         self._later(min(interval, stalled_for) / 2, self._tick)  # either limit is noticed at most half of it late
 
-    def _stalled(self) -> None:
+    def _abandon_stalled(self) -> None:
         """Abandon a lane that can no longer be written: release its operations now; the next lane reports it.
 
         This happens before the call ends, because an operation must not find its queue closed.

@@ -97,7 +97,7 @@ class Operation:
         self._refused: SubagentsError | None = None
         self._told: Told = {}
         self._last: pb.SessionResponse | None = None
-        self._awaited: asyncio.Future[None] | None = None
+        self._begun_future: asyncio.Future[None] | None = None
 
     # --- the context of its call
 
@@ -180,16 +180,16 @@ class Operation:
     def has_begun(self) -> None:
         """Release the later operations of the same turn."""
         self.begun = True
-        if self._awaited is not None and not self._awaited.done():
-            self._awaited.set_result(None)
+        if self._begun_future is not None and not self._begun_future.done():
+            self._begun_future.set_result(None)
 
     async def until_begun(self) -> None:
         """Wait for `has_begun`."""
         if not self.begun:
-            self._awaited = self._awaited or asyncio.get_running_loop().create_future()
+            self._begun_future = self._begun_future or asyncio.get_running_loop().create_future()
             # Several operations may wait for this one. Without `shield`, cancelling one of them would cancel the future
             # for all.
-            await asyncio.shield(self._awaited)
+            await asyncio.shield(self._begun_future)
 
     def leave(self, why: LeaveReason, grace: timedelta = timedelta(0)) -> None:
         """Note that the client no longer waits for the operation.
@@ -214,7 +214,7 @@ class Operation:
         Args:
             answer: the handler's answer, an error, or None: the frame that `send` has kept is the last result.
         """
-        # First: an answer that came too late, or an error that the cancellation caused, must not replace this one.
+        # First: an answer that came too late, or an error that the cancellation caused, must not replace this error.
         if self.left is LeaveReason.EXPIRED:
             return None, DeadlineExceeded("the operation's deadline has passed")
         if isinstance(answer, SubagentsError) or self.left is not None:

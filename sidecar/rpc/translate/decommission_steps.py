@@ -9,7 +9,7 @@ from sidecar.rpc.translate.fields import Fields
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
 from subagents.lifecycle.v1 import reading_pb2
 
-LONGEST_CONFIRMATION: Final = 1000
+LONGEST_CONFIRMATION: Final = 1000  # characters
 
 
 def take_step(message: pb.TakeDecommissionStepRequest) -> requests.TakeDecommissionStep:

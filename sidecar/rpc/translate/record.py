@@ -26,11 +26,12 @@ from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2
 
 MOST_CHILDREN_NAMED: Final = 64
+"""The most children that one GetTurn may name."""
 MOST_POSITIONS: Final = 1000
 """The most children of which a watcher may state what it has seen; a turn has fewer."""
 MOST_SEQUENCE: Final = 2**53
 """The largest sequence: JSON clients read numbers as floats, which are exact up to this value."""
-LONGEST_SLOT: Final = 60
+LONGEST_SLOT: Final = 60  # characters
 STATE_NAMES: Final = enums.names_of(record_pb2.TurnState)
 OUTCOME_NAMES: Final = enums.names_of(outcome_pb2.Outcome)
 REASON_NAMES: Final = enums.names_of(error_reason_pb2.ErrorReason)

@@ -24,8 +24,8 @@ from subagents.lifecycle.v1 import reading_pb2 as pb
 
 MOST_NUMBER: Final = 2**53
 """The largest sequence: JSON clients read numbers as floats, which are exact up to this value."""
-LONGEST_PRINCIPAL: Final = 256
-LONGEST_ARM: Final = 128
+LONGEST_PRINCIPAL: Final = 256  # characters
+LONGEST_ARM: Final = 128  # characters
 LARGEST_ANSWER: Final = 60 * 1024
 """The most bytes of one message of audit rows; less than the smallest value of `server.limits.message_bytes`."""
 

@@ -21,8 +21,8 @@ from subagents.lifecycle.v1 import reading_pb2
 
 AskedT = TypeVar("AskedT", bound=requests.StepRequest)
 
-LONGEST_REASON: Final = 1000
-LONGEST_DIGEST: Final = 128
+LONGEST_REASON: Final = 1000  # characters
+LONGEST_DIGEST: Final = 128  # characters
 MOST_REVISION: Final = 2**53
 """The largest revision: JSON clients read numbers as floats, which are exact up to this value."""
 FURTHEST: Final = timedelta(days=31)

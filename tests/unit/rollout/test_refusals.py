@@ -178,6 +178,13 @@ async def test_the_loop_writes_what_is_noted_without_being_asked() -> None:
     assert len(told(scene.rollouts)) == 1
 
 
+def test_the_first_event_of_a_kind_is_always_admitted() -> None:
+    """Also while the monotonic clock is young, as after a start of the machine: no rounding may hold it back."""
+    early = [hundredth / 100 for hundredth in range(6_000)]
+
+    assert [now for now in early if RateLimit(timedelta(minutes=1), 3).take("kind", now) != 0] == []
+
+
 def test_little_is_remembered_of_many() -> None:
     """Twice what is let through, however many come."""
     seldom = RateLimit(timedelta(minutes=1), 3)

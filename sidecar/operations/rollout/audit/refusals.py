@@ -81,15 +81,15 @@ class RateLimit:
         # Entries stay for two periods: in the second one, the next event of the kind still learns how many were left
         # out. Each period adds at most `most` entries, so there are never more than twice as many.
         self._seen = {each: seen for each, seen in self._seen.items() if now < seen[0] + 2 * self._each}
-        since, left_out = self._seen.get(kind, (now - self._each, 0))
-        if now < since + self._each:
-            self._seen[kind] = (since, left_out + 1)
+        last = self._seen.get(kind)
+        if last is not None and now < last[0] + self._each:
+            self._seen[kind] = (last[0], last[1] + 1)
             return None
         # Not counted as left out: a further kind would be one more entry in memory, and this limit bounds the memory.
         if sum(now < at + self._each for at, _ in self._seen.values()) >= self._most:
             return None
         self._seen[kind] = (now, 0)
-        return left_out
+        return 0 if last is None else last[1]
 
 
 class RecordRefusals:

@@ -119,17 +119,17 @@ class ExecuteStep(msgspec.Struct, frozen=True, kw_only=True):
         phases = phases_of(asked)
         conflict: SubagentsError = RevisionConflict(f"{asked.definition_id} is changed all the time; ask again")
         for _ in range(1 if phases.by_revision and held is None and asked.names_revision else phases.tries):
-            named, earlier = await self._identify(asked, actor, held)
+            request, earlier = await self._identify(asked, actor, held)
             if earlier is not None and phases.repeats:
-                return previous_answer(earlier, named, actor)
+                return previous_answer(earlier, request, actor)
             try:
-                return await self._take(named, actor, held, earlier)
+                return await self._take(request, actor, held, earlier)
             except phases.overtaken as other:
                 conflict = other
         # Another write came first. It may have been another attempt of this very request, here or at another replica.
-        named, earlier = await self._identify(asked, actor, held)
+        request, earlier = await self._identify(asked, actor, held)
         if earlier is not None and phases.repeats:
-            return previous_answer(earlier, named, actor)
+            return previous_answer(earlier, request, actor)
         if held is not None:
             raise StoreUnavailable(conflict.message)  # the stop was confirmed to its caller: a race must not refuse it
         raise conflict

@@ -89,8 +89,8 @@ class PinnedTurns:
 
     async def count_by_id(self) -> Mapping[DefinitionId, int]:
         """Return how many open turns hold each id in any content, of the newest. Raises `StoreUnavailable`."""
-        found = Counter(definition_id for pins in await self._newest() for definition_id in pins.ids)
-        return found | await self._bound_ids()  # the larger count for each id, as in `count`
+        of_turns = Counter(definition_id for pins in await self._newest() for definition_id in pins.ids)
+        return of_turns | await self._bound_ids()  # the larger count for each id, as in `count`
 
     async def pinned_to(self, definition_id: DefinitionId) -> int:
         """Return how many open turns hold an id in any content, of all recorded turns. Raises `StoreUnavailable`."""
