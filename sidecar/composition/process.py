@@ -35,7 +35,7 @@ class ExitCode(IntEnum):
     OK = 0
     """The sidecar received a stop signal and drained."""
     UNAVAILABLE = 69
-    """Another process serves one of the addresses."""
+    """Another process serves one of the addresses, or has the SQLite record open."""
     INTERNAL = 70
     """A defect; the traceback is in the log."""
     CONFIGURATION = EX_CONFIG
