@@ -131,7 +131,7 @@ def _add_serving(app: typer.Typer, commands: Commands) -> None:
     def serve(config: Config = None) -> None:
         """Serve until SIGTERM or SIGINT, then drain.
 
-        Exit codes: 0 stopped, 69 an address is held by another process, 70 a defect, 78 wrong settings.
+        Exit codes: 0 stopped, 69 another process holds an address or the SQLite record, 70 a defect, 78 wrong settings.
         """
         raise typer.Exit(commands.serve(_settings(commands, config)))
 

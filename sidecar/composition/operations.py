@@ -117,13 +117,13 @@ async def joined_operations(
 ) -> tuple[Operations, Sequence[ListenerPlan], list[Loop]]:
     """Connect all objects that handle calls; also return the listeners and the background loops."""
     settings = parts.settings
-    keys, rotating = followed_signing_keys(settings.keys, parts.redactor, parts.recorder.anomaly)
+    keys, key_loops = followed_signing_keys(settings.keys, parts.redactor, parts.recorder.anomaly)
     policy = checked_policy(settings, parts.replaced.plugins)  # first: it refuses most wrong settings
     parts.plugin_modules.update(policy.host.modules())
     definitions = _definitions(parts)
     ports, loops = await _ports(parts, policy, record, definitions, opened)
     joined: list[Operations] = []  # filled below: binding needs the rollouts, and they need the turns of binding
-    around = RolloutDependencies(
+    dependencies = RolloutDependencies(
         settings=settings,
         policy=policy,
         record=record,
@@ -133,7 +133,7 @@ async def joined_operations(
         metrics=parts.metrics,
         redactor=parts.redactor,
     )
-    rollout = await opened.enter_async_context(opened_rollout(around))
+    rollout = await opened.enter_async_context(opened_rollout(dependencies))
     definitions.add_observer(lambda change: rollout.operations.definition_watch.look_soon())
     naming = NamesInSettings(settings)
     naming.check_at_start(definitions.current(), rollout.rollouts())  # needs the rollouts: a name may exist only there
@@ -146,18 +146,18 @@ async def joined_operations(
         cohorts=rollout.cohorts,
     )
     loops += rollout.loops
-    rules, following = followed_rules(settings, parts.redactor, parts.recorder.anomaly)
+    rules, rule_loops = followed_rules(settings, parts.redactor, parts.recorder.anomaly)
     operations = assemble(rules, keys, ports)
     joined.append(operations)
     show_process(parts.metrics, parts.readiness, operations, ports.flags)
     parts.readiness.watch(rollout.audit_problems)
-    plans, more = (
+    plans, operator_loops = (
         _for_operators(parts, operations, rollout, record, policy) if settings.operators.configured else ((), ())
     )
-    principals, fetching = _principals(parts, policy)
+    principals, token_loops = _principals(parts, policy)
     plans = [*listener_plans(parts, operations, boot_secret, principals), *plans]
-    secured, watching = _over_tls(parts, plans, policy)
-    return operations, [*plans, *secured], [*loops, *more, *watching, *fetching, *rotating, *following]
+    secured, tls_loops = _over_tls(parts, plans, policy)
+    return operations, [*plans, *secured], [*loops, *operator_loops, *tls_loops, *token_loops, *key_loops, *rule_loops]
 
 
 def _over_tls(
@@ -217,9 +217,9 @@ async def _ports(
     """Create all dependencies of the operations; also return their background loops."""
     settings, replaced, anomaly = parts.settings, parts.replaced, parts.recorder.anomaly
     specs = [kept_in(record.rollouts, spec) for spec in policy.flag_backends]
-    making = PluginThreads(policy.host, anomaly)
+    plugin_threads = PluginThreads(policy.host, anomaly)
     makers = {each.name: partial(make_flag_backend, each, settings.flags.get(each.name, {})) for each in specs}
-    backends = {each.name: making.made(each, makers[each.name]) for each in specs}
+    backends = {each.name: plugin_threads.made(each, makers[each.name]) for each in specs}
     for backend in backends.values():
         opened.push_async_callback(closed, backend.close)  # before any contact: its thread exists already
     calls = PluginCalls(parts.tasks, hung_reports(parts.recorder))
@@ -227,9 +227,9 @@ async def _ports(
         backends, policy.flag_routes, replaced.clock, flag_timing(settings), FlagReports().changed, calls
     )
     targets = TargetMap(settings.targets.slots, settings.targets.verticals)
-    runners = ChosenRunners(policy, settings.runners, targets, _gateways(settings), making)
+    runners = ChosenRunners(policy, settings.runners, targets, _gateways(settings), plugin_threads)
     opened.push_async_callback(runners.close, closed)
-    connectors = ChosenConnectors(policy, settings.connectors, making)
+    connectors = ChosenConnectors(policy, settings.connectors, plugin_threads)
     opened.push_async_callback(connectors.close, closed)
     memory = await open_memory(policy, settings, parts.redactor, anomaly)
     opened.push_async_callback(closed, memory.close)

@@ -105,12 +105,12 @@ async def running_sidecar(
 
         parts = _parts(settings, redactor or Redactor(), replaced or Overrides(), set_health)
         # The order of opening is the reverse order of closing: first the listeners close, then the exporters send the
-        # last spans (`ending`), then tasks end, and last the record closes, because tasks may still write to it.
+        # last spans (`exporters`), then tasks end, and last the record closes, because tasks may still write to it.
         ops_socket = opened.enter_context(reserved(settings.server.ops_address))  # a port in use ends the start early
         record = await opened.enter_async_context(_record(parts))
         opened.push_async_callback(parts.tasks.close, LAST_TASKS_SECONDS)
         # A stack of its own, because the exporters are created late and must be closed before the tasks are cancelled.
-        ending = await opened.enter_async_context(AsyncExitStack())
+        exporters = await opened.enter_async_context(AsyncExitStack())
         # Before any object is built that could log it: the redactor must know the secret first.
         boot_secret = _boot_secret(parts)
         interceptors = parts.telemetry.interceptors(opened)  # gRPC takes them only when a server is created
@@ -123,7 +123,7 @@ async def running_sidecar(
         metrics = RecentMetrics(parts.metrics, parts.replaced.clock.monotonic, parts.replaced.metrics_age)
         ops = OpsHttp(pages(metrics, parts.readiness, parts.redactor), parts.defects.of_page)
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address, ops_socket))
-        loops += await parts.telemetry.begin(ending)  # after the listeners: the exporters load slowly
+        loops += await parts.telemetry.begin(exporters)  # after the listeners: the exporters load slowly
         # Loops begin only here: building may fail half-way, and a loop would use unfinished objects.
         _supervise(parts, [*loops, *((_name_of(run), run) for run in operations.loops)])
         sidecar = _sidecar_of(parts, operations, boot_secret, ops_address, set_health, plans)

@@ -83,7 +83,7 @@ def secure_plans(
     addresses = dict(configured.listeners.configured)
     watch = CertificateWatch(parts.replaced.clock, _in_loop(parts.recorder.anomaly))
     secured: list[ListenerPlan] = []
-    bound: dict[str, str] = {}
+    bound: dict[str, str] = {}  # by listener: its address with the real port, added once the listener is bound
     if addresses:
         files = TlsFiles(
             ca_file=configured.ca_file, certificate_file=configured.certificate_file, key_file=configured.key_file
@@ -185,7 +185,7 @@ class CertificateWatch:
         self._followed[name] = FollowedFiles(files)
 
     def show(self, metrics: Metrics, readiness: Readiness, bound: Mapping[str, str]) -> None:
-        """Show the validity of the certificates in metrics and on the readiness page."""
+        """Show the validity of the certificates in metrics and on the readiness page, there with `bound`."""
         left = "Time until a certificate expires, by the section of the settings that names it."
         whole = "For how long a certificate is valid in all, from its beginning to its end."
         metrics.gauges(call_names.TLS_CERTIFICATE_LEFT, left, self._seconds_left, "section")
@@ -203,7 +203,8 @@ class CertificateWatch:
         """Check once; warn once for each certificate that should have been renewed."""
         now = self._clock.now()
         for name, followed in self._current():
-            # Each certificate is judged by its own life: one of a day needs a renewal earlier than one of a year.
+            # Late in relation to the whole validity of the certificate: with a fixed time, a certificate that is valid
+            # for one day would always be late.
             validity, watched = followed.validity, followed.watched
             if validity is None or watched is None or not validity.renewal_is_late(now):
                 continue

@@ -120,7 +120,7 @@ class SampledSpans:
         }
         title = f"{span_names.INVOKE_WORKFLOW} {span_names.WORKFLOW}"
         span = _Dispatch(self._begin(title, given, SpanKind.INTERNAL, attributes), given.tracestate, self._clean)
-        span.enter()  # the call's own task; the tasks of the dispatch are created in it
+        span.enter()  # in the task of the RPC: the tasks of the dispatch, which it creates, inherit the context
         return span
 
     def attempt(self, child: Child, parent: TraceContext, episode_id: EpisodeId) -> AttemptSpan | None:
@@ -140,7 +140,7 @@ class SampledSpans:
             span_names.CONVERSATION_ID: episode_id,
             span_names.TOOL_NAME: child.tool.name,
             span_names.TOOL_CALL_ID: child.call_id,
-            span_names.TURN_ID: child.log.run_id,
+            span_names.TURN_ID: child.log.run_id,  # in the record, a turn is a run
             span_names.DISPATCH_ID: child.dispatch_id,
             span_names.CHILD_ID: child.child_id,
             span_names.ATTEMPT: child.attempts,
@@ -152,8 +152,9 @@ class SampledSpans:
         """Begin `execute_tool <tool>`."""
         parent = child.trace
         if not parent.sampled:
-            # The log lines of this call belong to the attempt's trace, also if no span is made.
-            LOGGED.set(parent)  # a host need not send the trace with its calls
+            # The log lines of this call belong to the attempt's trace, also without a span. The host's request may lack
+            # the trace, so it is set here.
+            LOGGED.set(parent)
             return None
         attributes = {
             span_names.OPERATION: span_names.EXECUTE_TOOL,

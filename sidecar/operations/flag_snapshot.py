@@ -110,10 +110,10 @@ class FlagSnapshotKeeper:
         self._timing = timing
         self._observe = observe
         self._calls = calls
-        self._contacts: dict[str, BackendStatus] = {}
+        self._contacts: dict[str, BackendStatus] = {}  # the last report of each backend that has answered
         self._states = {name: _BackendState() for name in routes.backends}
-        self._contacted = asyncio.Event()
-        self._named: Callable[[str], frozenset[str]] = lambda _: frozenset()
+        self._contacted = asyncio.Event()  # set by each new report, for `_watch_ages`
+        self._named: Callable[[str], frozenset[str]] = lambda _: frozenset()  # see `set_flag_names`
         self._snapshot = self._merged()
 
     def add_observer(self, observe: Callable[[FlagContactChanged], None]) -> None:
@@ -202,12 +202,13 @@ class FlagSnapshotKeeper:
         except (TypeError, ValueError) as wrong:
             self._states[name].failure = _described(wrong)
         else:
-            known = self._contacts.get(name)
-            if known is not None and known.confirmed_at > begun:
+            last = self._contacts.get(name)
+            if last is not None and last.confirmed_at > begun:
                 # A fetch that began later has already answered. Its report is newer: replacing it by this one could
                 # make a flag appear to switch, and an on-to-off edge of a kill flag kills.
                 return
-            # Dated with the begin of the fetch: the content may be that old, and a kill decides by it.
+            # Dated with the begin of the fetch, because the content may be that old: before a kill, this time is
+            # compared with the time at which the flag was switched on.
             self._contacts[name] = BackendStatus(report, begun)
             self._states[name].failure = None
             self._contacted.set()
@@ -243,15 +244,15 @@ class FlagSnapshotKeeper:
     def _publish(self) -> None:
         """Replace the snapshot, and inform the observer of changes."""
         self._snapshot = self._merged()
-        for name, known in self._states.items():
+        for name, announced in self._states.items():
             report = self._snapshot.fresh.get(name)
             state = ContactState.UNREACHABLE if report is None else ContactState.FRESH
-            revision = known.revision if report is None else report.revision
-            not_asked_yet = report is None and known.state is None and known.failure is None
+            revision = announced.revision if report is None else report.revision
+            not_asked_yet = report is None and announced.state is None and announced.failure is None
             # Only changes: observers search all definitions for edges of kill flags.
-            if not not_asked_yet and (state, revision) != (known.state, known.revision):
-                known.state, known.revision = state, revision
-                detail = None if report else known.failure or "no answer for too long"
+            if not not_asked_yet and (state, revision) != (announced.state, announced.revision):
+                announced.state, announced.revision = state, revision
+                detail = None if report else announced.failure or "no answer for too long"
                 self._observe(FlagContactChanged(name, state, revision, detail))
 
 

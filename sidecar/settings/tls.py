@@ -107,7 +107,7 @@ class TlsSettings(Section):
         None, description="PEM file of the server certificate, followed by its intermediate certificates."
     )
     key_file: Path | None = setting(
-        None, description="PEM file of the certificate's key, not encrypted. Must not be readable for every user."
+        None, description="PEM file of the certificate's key, not encrypted. Must not be readable by every user."
     )
     connection_age: Duration = setting(
         timedelta(hours=1),
@@ -146,7 +146,7 @@ class ClientTlsSettings(Section):
     client_certificate_file: str | None = setting(
         None, description="PEM file of the sidecar's certificate. All three files are followed when they change."
     )
-    client_key_file: str | None = setting(None, description="PEM file of its key; must not be readable for every user.")
+    client_key_file: str | None = setting(None, description="PEM file of its key; must not be readable by every user.")
     server_name: str = setting(
         "", description="Name that the server's certificate must have; empty: the host of the address."
     )

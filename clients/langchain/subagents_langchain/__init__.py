@@ -1,6 +1,7 @@
-"""The dispatch sidecar under LangChain: a surface as tools, and a reference orchestrator on `create_agent`.
+"""The dispatch sidecar for LangChain: a surface as tools, and a reference orchestrator on `create_agent`.
 
-`tools_of` for an agent of your own, `SidecarMiddleware` for a `create_agent` of your own, `Orchestrator` for the whole.
+Use `tools_of` in an agent of your own, `SidecarMiddleware` in your own call of `create_agent`, or `Orchestrator` as a
+complete agent.
 """
 
 from subagents_langchain.acknowledging.filtering import StatementFilter

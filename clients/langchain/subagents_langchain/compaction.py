@@ -1,4 +1,4 @@
-"""The rolling summary of a conversation: written after a turn whose bind said that it is due, and never otherwise."""
+"""`Compaction` writes the rolling summary of a conversation, after a turn whose bind reported that one is due."""
 
 import asyncio
 import logging
@@ -19,12 +19,12 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class Compaction:
-    """Writes the summaries of episodes, beside whatever happens next; at most one of an episode at a time.
+    """Writes summaries of episodes in the background; at most one per episode at the same time.
 
     Args:
-        client: the sidecar that keeps the episodes; open until `settled`.
-        model: writes the summary; a cheap one will do.
-        rules: None: nothing is ever written.
+        client: a client of the sidecar; do not close it before `settled` has returned.
+        model: the model that writes the summary; a cheap model is sufficient.
+        rules: how summaries are written; None: no summary is written.
 
     Source: PC1-FR-11, PC1-NFR-7.
     """
@@ -37,7 +37,7 @@ class Compaction:
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def after(self, active: ActiveTurn) -> None:
-        """Begin a summary if the turn has ended and its bind said that one is due. Returns at once; raises nothing.
+        """Start to write a summary if the turn has ended and its bind reported that one is due. Does not wait or raise.
 
         Source: PC1-FR-11a, PC1-NFR-7b.
         """
@@ -51,7 +51,7 @@ class Compaction:
         task.add_done_callback(lambda _: self._running.pop(episode))
 
     async def settled(self) -> None:
-        """Wait until no summary is being written; for the end of a process, before the client is closed."""
+        """Wait until no summary is being written. Call this method before you close the client."""
         while self._running:
             await asyncio.wait(list(self._running.values()))
 
@@ -85,14 +85,14 @@ class Compaction:
         return Compacted.WRITTEN
 
     def _learn(self, refused: RecentTurnsIntact) -> None:
-        """Keep to the sidecar's number from now on, so that a model is not called in vain after every turn."""
+        """Use the sidecar's number of recent turns from now on; otherwise every summary would be refused."""
         number = refused.metadata.get("recent_turns", "")
         if number.isdecimal():
             self._recent_turns = max(self._recent_turns, int(number))
 
 
 def transcript(episode: Episode, older: Sequence[EpisodeTurn]) -> str:
-    """Return what the summary is made of: the present summary, and narration and shown ids of these turns."""
+    """Return the text to summarise: the present summary, and user messages, narrations and component ids of turns."""
     parts = [f"Summary so far:\n{episode.summary.text}"] if episode.summary else []
     for turn in older:
         ids = [one for reference in turn.references for one in reference.component_ids]

@@ -1,4 +1,4 @@
-"""What the calls of models cost that a turn makes beside its routing call."""
+"""The extra model calls of a turn, i.e. all calls after its routing call, and their cost."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,25 +13,30 @@ MILLION: Final = Decimal(1_000_000)
 
 @unique
 class Purpose(StrEnum):
-    """What an extra call was for."""
+    """The purpose of an extra model call."""
 
     PRIOR_CONTEXT = "prior_context"
-    """A summary for sub-agents that were not asked in the turn before."""
+    """Writes a summary for sub-agents that the previous dispatching turn did not call."""
     COMPOSITION = "composition"
-    """The answer out of the results."""
+    """Composes the answer from the results."""
     FURTHER_CALLS = "further_calls"
-    """A response that calls sub-agents again."""
+    """Calls sub-agents again."""
     MISSING_INTENT = "missing_intent"
-    """Asked once more, since fewer sub-agents were called than intents declared."""
+    """Lets the model call the missing sub-agents, because it declared more intents than it called sub-agents."""
     ACKNOWLEDGEMENT = "acknowledgement"
-    """A judge's check of what the answer states to be missing."""
+    """Lets a judge check which missing calls the answer mentions."""
     COMPACTION = "compaction"
-    """The rolling summary of a long conversation; made after the turn."""
+    """Writes the rolling summary of a long conversation, after the turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Of one model, in your currency per million tokens."""
+    """The price of a model's tokens.
+
+    Attributes:
+        input_per_million: price of a million input tokens, in a currency of your choice.
+        output_per_million: price of a million output tokens, in this currency.
+    """
 
     input_per_million: Decimal
     output_per_million: Decimal
@@ -39,13 +44,14 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class ExtraCall:
-    """One call of a model beside the routing call.
+    """One extra model call.
 
     Attributes:
-        purpose: what for.
-        model: as the provider named it; empty if it did not.
-        input_tokens, output_tokens: 0 if the provider reported none.
-        cost: None if there is no price for the model, or no report.
+        purpose: the purpose of the call.
+        model: name of the model in the provider's response; empty if it has none.
+        input_tokens: tokens that the model read; 0 if the provider reported none.
+        output_tokens: tokens that the model wrote; 0 if the provider reported none.
+        cost: cost of the call; None if the model has no price, or the provider reported no tokens.
     """
 
     purpose: Purpose
@@ -59,8 +65,8 @@ class Costs:
     """The extra calls of one turn.
 
     Args:
-        prices: by the model's name; a name that a provider made longer (`small-2026-03`) has the price of `small`.
-        listener: told of every call, e.g. to count it; should not raise.
+        prices: model name to price. A longer name in a response, such as `small-2026-03`, has the price of `small`.
+        listener: called with every extra call, e.g. to count it; should not raise.
 
     Source: PC1-NFR-7.
     """
@@ -72,11 +78,11 @@ class Costs:
 
     @property
     def total(self) -> Decimal:
-        """What all calls cost for which there is a price."""
+        """The sum of all known costs."""
         return sum((one.cost for one in self.calls if one.cost is not None), Decimal(0))
 
     def add(self, purpose: Purpose, message: AIMessage) -> None:
-        """Count one call, from what the provider reported with its response."""
+        """Add the call that returned `message`, with the tokens that the provider reported."""
         name = str(message.response_metadata.get("model_name") or "")
         usage = message.usage_metadata
         inward, outward = (usage["input_tokens"], usage["output_tokens"]) if usage else (0, 0)

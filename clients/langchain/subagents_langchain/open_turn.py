@@ -1,4 +1,4 @@
-"""What the graph's state keeps of a turn, so that another run, in another process too, can go on with it."""
+"""The turn as it is stored in the graph's state, so that a later run, perhaps in another process, can continue it."""
 
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Final, NotRequired, TypedDict
@@ -12,17 +12,18 @@ from subagents_client import DispatchResult, SidecarClient, TurnRequest, TurnSou
 from subagents_errors import UnknownTurn
 
 NAMES: Final = UUID("6f1c8a52-3f0e-4b7e-9f57-2a6d1f0c9b11")
-"""Namespace of ids that are made of other ids. Fixed: a run finds by them what an earlier one has sent."""
+"""Namespace of derived ids. Must not change: with these ids a run finds the dispatches of earlier runs."""
 
 
 class OpenTurn(TypedDict):
-    """One turn, in plain values, so that every checkpointer keeps it.
+    """One turn as plain values, which every checkpointer can store.
 
     Attributes:
-        turn_id: of the request.
-        request: the fields of the `TurnRequest` that it was bound with.
-        dispatch_ids: of the dispatches that its responses go out as, in order; one may turn out not to be needed.
-        finished: whether the agent has come to its end.
+        turn_id: id of the turn.
+        request: the fields of the `TurnRequest` with which the turn was bound.
+        dispatch_ids: ids of the dispatches of its responses, in order. An id may stay unused, if other middleware
+            answers all calls of a response.
+        finished: whether the agent has finished the turn.
     """
 
     turn_id: str
@@ -32,28 +33,28 @@ class OpenTurn(TypedDict):
 
 
 class SidecarState(AgentState[Any]):
-    """The agent's state with the turn in it."""
+    """The state of the agent's graph, with the turn in `sidecar_turn`."""
 
     sidecar_turn: NotRequired[Annotated[OpenTurn | None, PrivateStateAttr]]
 
 
 class ForeignTurn(ValueError):
-    """The thread waits to go on with a turn of another user or conversation."""
+    """The turn that waits in the thread has another principal or episode than the request."""
 
 
 def begun(request: TurnRequest) -> OpenTurn:
-    """Return what is kept of a turn that begins; it gets an id if it has none."""
+    """Return a new turn for the graph's state; make its id if the request has none."""
     turn_id = request.turn_id or uuid4().hex
     fields = {**asdict(replace(request, turn_id=turn_id)), "source": request.source.value}
     return OpenTurn(turn_id=turn_id, request=fields, dispatch_ids=[], finished=False)
 
 
 def request_of(kept: OpenTurn, asked: TurnRequest) -> TurnRequest:
-    """Return the request that the turn was bound with, to bind it again.
+    """Return the request with which a turn was bound, to bind it again.
 
     Args:
-        kept: from the state.
-        asked: by the caller that goes on with it; everything but principal and episode is taken from `kept`.
+        kept: the turn in the graph's state.
+        asked: the request of the caller that continues the turn; only its principal and episode are checked.
 
     Raises:
         ForeignTurn: principal or episode differ.
@@ -68,21 +69,21 @@ def request_of(kept: OpenTurn, asked: TurnRequest) -> TurnRequest:
 
 
 def dispatch_id(turn_id: str, response: BaseMessage, number: int) -> str:
-    """Return the id of a dispatch of a response: the same in every run that goes on with the turn.
+    """Return the id of a dispatch of a response; it is equal in every run that continues the turn.
 
     Args:
-        turn_id: of the turn that the response was made in.
-        response: has its id in the graph's state.
-        number: from 0; more than one only if some calls came later than others.
+        turn_id: id of the turn of the response.
+        response: the response, with its id in the graph's state.
+        number: number of the dispatch, from 0. A response has several dispatches if some calls arrive late.
     """
     return uuid5(NAMES, f"{turn_id}\n{response.id}\n{number}").hex
 
 
 async def is_open(client: SidecarClient, request: TurnRequest) -> tuple[TurnRequest, list[DispatchResult]]:
-    """Return the request to bind for going on with a turn, and what was dispatched in it if it is over meanwhile.
+    """Return the request with which a turn can continue, and the results of the turns that have ended meanwhile.
 
-    A turn that waited for longer than the sidecar keeps one is over. The next one has an id that is made of its id, so
-    that every later run finds it.
+    The sidecar closes a turn that waits for too long. The turn that replaces it has an id derived from the id of the
+    closed turn, so that every later run finds it.
 
     Raises:
         DependencyUnavailable, DeadlineExceeded: the record cannot be read now.

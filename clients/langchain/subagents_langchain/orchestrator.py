@@ -1,4 +1,4 @@
-"""The reference orchestrator: LangChain's `create_agent` with the sidecar under it."""
+"""`Orchestrator`, the reference orchestrator: LangChain's `create_agent` with `SidecarMiddleware`."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -29,24 +29,24 @@ from subagents_langchain.turn import ActiveTurn, TurnEvent, active_turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What one turn came to.
+    """The result of one turn, or of a run that was interrupted.
 
     Attributes:
-        text: composed by the orchestrator's model, without its statement of what is missing. Empty if the run was
-            interrupted, or the model wrote none.
-        missing: the calls that did not fully succeed. Each is in `stated` or in one of the `notes`, never in both.
-        stated: ids of the missing calls that the text acknowledges: as its model states, and as the judge confirms if
-            there is one.
-        notes: what the user has to be told beside the text, in the user's language; empty if the text says it all.
-        full_text: text and notes as one text, for clients that show one; it is what goes on record as narration.
-        messages: the whole history, valid for any provider unless the run was interrupted.
-        interrupts: what has to be answered before the turn goes on, by `answer` with `Command(resume=...)`. The turn is
-            open until then. Empty if the turn has come to its end.
-        results: one for each dispatch of this run, in order; empty if no sub-agent was asked.
-        extra_calls: calls of models beside the routing call, with their cost. A compaction comes after the answer: only
-            `OrchestratorRules.on_extra_call` is told of it.
-        end: how the turn ended; None if it is open, or if the sidecar could not be told.
-        unbound_because: why no sub-agent could be asked; None if they could.
+        text: text by the orchestrator's model, without its statement of missing calls. Empty if the run was
+            interrupted, or if the model wrote no text.
+        missing: the calls that did not fully succeed. Each is either in `stated` or in one of the `notes`.
+        stated: ids of the missing calls that the text mentions, according to the model that wrote it and, if there is
+            one, the judge.
+        notes: sentences about the other missing calls, in the user's language, to be shown beside the text.
+        full_text: text and notes as one text, for clients that show only one; recorded as the narration of the turn.
+        messages: the whole message history; valid for any provider unless the run was interrupted.
+        interrupts: questions that a person must answer before the turn can continue with `answer` and
+            `Command(resume=...)`. The turn is open until then. Empty if the turn has ended.
+        results: one result for each dispatch of this run, in order; empty if no sub-agent was called.
+        extra_calls: the model calls in addition to the routing call, with their cost. A compaction follows the answer,
+            so only `OrchestratorRules.on_extra_call` reports its call.
+        end: how the turn ended; None if it is open, or if the sidecar could not be reached at the end.
+        unbound_because: why the turn could not be bound, so that no sub-agent was available; None if it was bound.
     """
 
     text: str
@@ -63,9 +63,9 @@ class Answer:
 
     @property
     def components(self) -> Sequence[Component]:
-        """What sub-agents rendered, in emission order, for the client to show beside the text."""
-        outcomes = [each for result in self.results for each in result.outcomes if each.answered]
-        return [part for outcome in outcomes for part in outcome.components]
+        """The components of answered calls, in emission order; the client shows them beside the text."""
+        outcomes = [outcome for result in self.results for outcome in result.outcomes if outcome.answered]
+        return [component for outcome in outcomes for component in outcome.components]
 
 
 def _ignore(event: TurnEvent) -> None:
@@ -73,21 +73,21 @@ def _ignore(event: TurnEvent) -> None:
 
 
 class Orchestrator:
-    """Answers users with the sub-agents behind one sidecar. Serves any number of turns at a time.
+    """Answers users with the help of sub-agents. One object serves any number of concurrent turns.
 
     Args:
-        client: the sidecar beside this process.
-        model: routes and composes; must be able to call several tools in one response.
-        summary_model: writes `prior_context` on an intent switch, and the summary of a long conversation; a cheaper
-            one will do; None: the same model.
-        tools: the orchestrator's own tools; the model sees those that the surface names.
-        rules: timeouts, words, prices.
-        agent: more arguments of `create_agent`. With a `checkpointer`, history is kept by `thread_id`; without one
-            `answer` is given all of it each time. Further `middleware`, e.g. limits or approvals, runs inside of the
-            sidecar's.
+        client: a client of the sidecar beside this process.
+        model: the model that calls sub-agents and composes answers; must support several tool calls in one response.
+        summary_model: the model that writes `prior_context` when the intent switches, and summaries of long
+            conversations; a cheaper model is sufficient; None: `model`.
+        tools: the orchestrator's own tools; the model is offered those that the surface contains.
+        rules: timeouts, phrases, prices and other options; None: the defaults.
+        agent: further arguments of `create_agent`. With a `checkpointer`, the graph stores the history by `thread_id`;
+            without one, pass the whole history to each `answer`. Further `middleware`, e.g. for limits or approvals,
+            runs inside of `SidecarMiddleware`.
 
     Attributes:
-        graph: the compiled graph, for other ways to stream; run it within `turn`.
+        graph: the compiled graph, for other ways to stream. Run it inside `turn`.
     """
 
     def __init__(
@@ -104,23 +104,23 @@ class Orchestrator:
         self._compaction = Compaction(client, summary_model or model, self._rules.compaction)
         self._binding = Binding(client, self._rules)
         sidecar = SidecarMiddleware(client, summary_model or model, tools, self._rules)
-        inside: Sequence[AgentMiddleware[Any, Any, Any]] = agent.pop("middleware", ())
+        inner: Sequence[AgentMiddleware[Any, Any, Any]] = agent.pop("middleware", ())
         self.graph: CompiledStateGraph[Any, ActiveTurn, Any, Any] = create_agent(
-            model, middleware=[sidecar, *inside, StatementFilter()], context_schema=ActiveTurn, **agent
+            model, middleware=[sidecar, *inner, StatementFilter()], context_schema=ActiveTurn, **agent
         )
 
     @asynccontextmanager
     async def turn(self, request: TurnRequest) -> AsyncIterator[ActiveTurn]:
-        """Give the context for one run of `graph`; the turn is ended when the block is left, unless it was interrupted.
+        """Yield the context for one run of `graph`; end the turn after the block, unless the run was interrupted.
 
-        If the conversation has become too long, its summary is written afterwards, in the background.
+        If compaction is due, the summary of the conversation is then written in the background.
         """
         async with active_turn(request, self._rules) as active:
             yield active
         self._compaction.after(active)
 
     async def settled(self) -> None:
-        """Wait until no summary is being written; before the client is closed."""
+        """Wait until no summary is being written. Call this method before you close the client."""
         await self._compaction.settled()
 
     async def answer(
@@ -131,26 +131,27 @@ class Orchestrator:
         listener: Callable[[TurnEvent], None] = _ignore,
         config: RunnableConfig | None = None,
     ) -> Answer:
-        """Carry out one turn, or go on with one, until its end or the next interrupt.
+        """Run or continue a turn until its end or the next interrupt, and return the answer.
 
         Args:
-            request: whose turn, of which episode. A `turn_id` is made if it has none. To go on, principal and episode
-                have to be those that the turn began with; everything else is as it was then.
-            messages: the history up to the user's message; with a checkpointer only what is new. To go on with a turn:
-                `Command(resume=...)` with the answers to `Answer.interrupts`, or None after the process was killed.
-            listener: told of preamble and progress while it happens; slow listening slows the turn.
-            config: LangChain's, e.g. `{"configurable": {"thread_id": ...}}` with a checkpointer.
+            request: principal, episode and other data of the turn. A `turn_id` is made if it has none. To continue a
+                turn, pass the principal and the episode with which it began; all other data are those of its beginning.
+            messages: the history up to the user's message; with a checkpointer, only the new messages. To continue a
+                turn: `Command(resume=...)` with the answers to `Answer.interrupts`, or None after a crash.
+            listener: called with the preamble, progress and notes while the turn runs; a slow listener slows the turn.
+            config: configuration of LangChain, e.g. `{"configurable": {"thread_id": ...}}` with a checkpointer.
 
         Raises:
-            SubagentsError: the turn could not be bound for a reason that the caller has to mend.
-            ValueError: nothing waits in this thread to go on; `ForeignTurn`: it is not this caller's.
-            Exception: whatever the model's provider raises. With a checkpointer the turn can then be gone on with.
+            SubagentsError: the turn could not be bound for a reason that the caller must correct.
+            ValueError: no turn waits in this thread; its subclass `ForeignTurn`: the waiting turn has another
+                principal or episode.
+            Exception: an exception of the model's provider. With a checkpointer, the turn can then be continued.
         """
         settings: RunnableConfig = {"recursion_limit": self._rules.most_steps, **(config or {})}
         given = messages if messages is None or isinstance(messages, Command) else {"messages": list(messages)}
         if not isinstance(given, dict) and (kept := await self._waiting(settings)):
             request_of(kept, request)
-        # Each step is kept before the next begins, so that a dispatch that another run finds again is never sent twice.
+        # "sync" stores each step before the next one begins. Otherwise a later run could miss a dispatch and repeat it.
         durability: Durability | None = "sync" if self.graph.checkpointer else None
         state: dict[str, Any] = {}
         async with self.turn(request) as active:
@@ -167,23 +168,22 @@ class Orchestrator:
         return _answer_of(active, state["messages"], stopped.interrupts if stopped else ())
 
     async def stop(self, request: TurnRequest, config: RunnableConfig) -> None:
-        """End the turn that waits in a thread, because it will not continue. Its sub-agents are stopped.
-
-        A new message in the thread does the same.
+        """End the turn that waits in a thread, and stop its sub-agents. A new message in the thread also does so.
 
         Args:
-            request: with principal and episode of the turn.
-            config: with the `thread_id`.
+            request: has the principal and the episode of the turn.
+            config: configuration of LangChain with the `thread_id`.
 
         Raises:
-            ValueError: no turn waits in this thread; `ForeignTurn`: it is not this caller's.
+            ValueError: no turn waits in this thread; its subclass `ForeignTurn`: the waiting turn has another
+                principal or episode.
         """
         if kept := await self._waiting(config):
             request_of(kept, request)
             await self._binding.end(kept, request)
 
     async def _waiting(self, settings: RunnableConfig) -> OpenTurn | None:
-        """Return the turn that a thread waits with; None if it stopped before the turn was begun."""
+        """Return the turn that waits in a thread; None if the thread stopped before the turn began."""
         stopped = await self.graph.aget_state(settings)
         if not stopped.next:
             raise ValueError("no turn waits in this thread; begin one with the user's message")

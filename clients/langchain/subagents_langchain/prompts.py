@@ -1,6 +1,6 @@
-"""What each call of the orchestrator's model takes: size of its prompt, whether its beginning repeats, cached tokens.
+"""Measures each call of the orchestrator's model: size of the prompt, whether its beginning repeats, cached tokens.
 
-Providers cache the beginning of a prompt: tools, then the surface's prefix. It is cheap only while it stays the same.
+Providers cache the beginning of a prompt: the tools, then the surface's prefix. Repeating it unchanged is cheap.
 """
 
 import json
@@ -15,21 +15,22 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 PREFIXES: Final = 1000
-"""Beginnings that are remembered; providers forget them within minutes to hours."""
+"""Number of beginnings that are remembered. Providers drop them from their caches after minutes to hours."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One call of the orchestrator's model, the routing call too.
+    """One call of the orchestrator's model; the routing call or an extra call.
 
     Attributes:
-        model: as the provider named it; empty if it did not.
+        model: name of the model in the provider's response; empty if it has none.
         prompt_bytes: UTF-8 bytes of tools, system prompt and messages.
-        prefix_bytes: of these, tools and the surface's prefix: what a provider can cache for all users of a cohort.
-        prefix_digest: of the same bytes; changes with any tool, description, schema or block.
-        prefix_repeated: this process has sent the same beginning before.
-        input_tokens, output_tokens: as the provider reports; None if it reports none.
-        cached_tokens: of the input tokens, those that it read from its cache; None if it does not say.
+        prefix_bytes: UTF-8 bytes of tools and the surface's prefix, which providers can cache for a whole cohort.
+        prefix_digest: SHA-256 of these bytes, 64 hex digits; changes with any tool, description, schema or block.
+        prefix_repeated: whether this process has sent a prompt with this beginning before.
+        input_tokens: input tokens that the provider reported; None if it reported none.
+        output_tokens: output tokens that the provider reported; None if it reported none.
+        cached_tokens: the part of `input_tokens` from the provider's cache; None if unknown.
     """
 
     model: str
@@ -44,12 +45,12 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a call of the model is given.
+    """The input of one call of the orchestrator's model.
 
     Attributes:
-        tools: as offered.
+        tools: the offered tools.
         system: the whole system prompt.
-        prefix: the part of it at its beginning that a provider can cache.
+        prefix: the beginning of the system prompt that a provider can cache.
         messages: the history.
     """
 
@@ -63,7 +64,7 @@ class PromptMeter:
     """Measures the calls of one orchestrator, over all turns.
 
     Args:
-        listener: told of every call, e.g. to count it; should not raise.
+        listener: called with every measured call, e.g. to count it; should not raise.
     """
 
     def __init__(self, listener: Callable[[ModelCall], None]) -> None:
@@ -71,7 +72,7 @@ class PromptMeter:
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def measure(self, prompt: Prompt, response: AIMessage) -> None:
-        """Tell the listener of a call that was answered."""
+        """Measure a call and pass the result to the listener."""
         tools = json.dumps([convert_to_openai_tool(tool) for tool in prompt.tools], ensure_ascii=False)
         beginning = (tools + prompt.prefix).encode()
         digest = sha256(beginning).hexdigest()

@@ -1,4 +1,4 @@
-"""What an operator of an orchestrator may choose."""
+"""The options of an orchestrator: `OrchestratorRules` and `CompactionRules`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -35,13 +35,14 @@ def _ignore_call(call: ExtraCall) -> None:
 
 @unique
 class Compacted(StrEnum):
-    """What came of a compaction that was due."""
+    """The result of a compaction that was due."""
 
     WRITTEN = "written"
+    """The summary was written."""
     OUTRUN = "outrun"
-    """Another process wrote a summary meanwhile, and that one stays."""
+    """Another process had written a summary, or nothing was left to summarise; nothing was written."""
     FAILED = "failed"
-    """The model or the memory failed; the next turn says again that it is due."""
+    """The model or the episode memory failed; the next bind reports again that compaction is due."""
 
 
 def _ignore_compaction(outcome: Compacted) -> None:
@@ -50,14 +51,15 @@ def _ignore_compaction(outcome: Compacted) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRules:
-    """How the rolling summary is written and read. When it is due is the sidecar's to say.
+    """How the orchestrator writes and reads the rolling summary. The sidecar decides when one is due.
 
     Attributes:
-        recent_turns: the newest turns, which stay as they are; not fewer than the sidecar's `history.recent_turns`.
+        recent_turns: number of newest turns that the summary does not cover; at least the sidecar's setting
+            `history.recent_turns`.
         prompt: the system prompt of the model that writes the summary.
-        timeout: longest time for reading, summing up and writing, after the turn.
-        read_timeout: longest time that a turn waits for the summary; without it the model is given all messages.
-        on_compaction: told what came of each compaction that was due, e.g. to count it; should not raise.
+        timeout: maximum time to read the history, and to compose and write the summary, after the turn.
+        read_timeout: maximum time that a turn waits for the summary; if it is late, the model gets all messages.
+        on_compaction: called with the result of each compaction that was due, e.g. to count it; should not raise.
     """
 
     recent_turns: int = 5
@@ -69,31 +71,32 @@ class CompactionRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorRules:
-    """How the orchestrator works.
+    """The options of the orchestrator.
 
     Attributes:
-        gather_timeout: longest time that a sub-agent call waits for the others of its response, while other middleware
-            holds or answers them. What comes later is a further dispatch.
-        dispatch_timeout: until the outcomes of one dispatch must be there; None: the SDK's own.
-        on_disconnect: what becomes of running calls when this process goes away. None: `CONTINUE` if the graph keeps
-            checkpoints, so that another run can come back for the outcomes, else `CANCEL`.
-        continue_for: with `OnDisconnect.CONTINUE_UNTIL`: how long they may run on; more than 0.
-        summary_timeout: longest time for `prior_context`; without it in time the dispatch goes out with none.
-        status: words for progress.
-        phrases: by locale (`de`, `de-AT`): preamble and notes on what is missing, in place of the built-in ones
-            (English, German, Spanish, French, Italian); English where there are none.
-        judge: a model that checks what an answer states to be missing; what it does not confirm is noted. One further
-            call for each answer with such a statement. None: the statement is believed.
-        judge_timeout: longest wait for the judge; after it nothing is confirmed.
-        prices: by model, for the cost of extra calls.
-        on_extra_call: told of every extra call of a model.
-        on_model_call: told of every call of the orchestrator's model: size and stability of its prompt, cached tokens.
-            None: nothing is measured.
-        interrupt_on_questions: a question of a sub-agent interrupts the graph, and a person answers it by resuming.
-            Needs a checkpointer. Off: the model is told the question, and a later turn answers it.
+        gather_timeout: maximum time that a sub-agent call waits for the other calls of its response, while other
+            middleware holds or answers them. Later calls form a further dispatch.
+        dispatch_timeout: maximum time until the outcomes of one dispatch are known; None: `ClientTimeouts.dispatch`.
+        on_disconnect: what happens to running calls if this process disappears. None: `CONTINUE` if the graph has a
+            checkpointer, so that a later run can get the outcomes, else `CANCEL`.
+        continue_for: maximum time that calls continue after that; more than 0; only for `OnDisconnect.CONTINUE_UNTIL`.
+        summary_timeout: maximum time to write `prior_context`; if it is late, the dispatch has none.
+        status: renders progress as text.
+        phrases: locale (`de`, `de-AT`) to the preamble and the notes on missing answers. They replace the built-in
+            phrases (English, German, Spanish, French, Italian). A locale without phrases gets English.
+        judge: a model that checks which missing calls an answer really mentions; the others get a note. It costs one
+            extra model call for each answer that states missing calls. None: every such statement is trusted.
+        judge_timeout: maximum time to wait for the judge; after it, no missing call counts as mentioned.
+        prices: model name to price, for the cost of extra calls.
+        on_extra_call: called with every extra model call; should not raise.
+        on_model_call: called with the size of the prompt, its stability and the cached tokens of every call of the
+            orchestrator's model; should not raise. None: nothing is measured.
+        interrupt_on_questions: whether a question of a sub-agent interrupts the graph, so that a person answers it by
+            resuming the graph. Requires a checkpointer. False: the model gets the question; a later turn answers it.
         unbound_prompt: the system prompt of a turn that could not be bound.
-        compaction: of long conversations; None switches it off, and no summary is read or written.
-        most_steps: of the agent's graph in one turn; a model that calls without end ends with an error after them.
+        compaction: how long conversations are compacted; None: no summary is read or written.
+        most_steps: maximum number of steps of the graph in one turn; a model that keeps calling tools then ends with an
+            error.
     """
 
     gather_timeout: timedelta = timedelta(milliseconds=200)
@@ -114,7 +117,7 @@ class OrchestratorRules:
     most_steps: int = 60
 
     def phrases_for(self, locale: str | None) -> Phrases:
-        """Return the phrases of a locale, of its language, or the English ones; an operator's before built-in ones."""
+        """Return the phrases of a locale, else of its language, else English; `phrases` replaces built-in phrases."""
         parts = (locale or "").replace("_", "-").lower().split("-")
         known = {**BUILT_IN, **{name.replace("_", "-").lower(): words for name, words in self.phrases.items()}}
         for length in range(len(parts), 0, -1):

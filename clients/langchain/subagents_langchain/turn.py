@@ -1,4 +1,4 @@
-"""One turn while it is carried out: what the middleware keeps between the steps of the graph, and its end."""
+"""`ActiveTurn`, the state of a running turn that the middleware keeps between the steps of the graph, and its end."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -31,25 +31,25 @@ from subagents_langchain.rules import OrchestratorRules
 LONGEST_NARRATION: Final = 256 * 1024
 LONGEST_SAID: Final = 64 * 1024
 ABANDON: Final = timedelta(seconds=1)
-"""Longest time for ending a turn that was interrupted."""
+"""Timeout of requests that end an abandoned turn or cancel one of its calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preamble:
-    """What the user reads while sub-agents are asked; an item of LangGraph's custom stream."""
+    """Text for the user while sub-agents run; an item of LangGraph's custom stream."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class StatusLine:
-    """Progress in words; an item of LangGraph's custom stream.
+    """Progress of sub-agents as text; an item of LangGraph's custom stream.
 
     Attributes:
         text: one line for the user.
-        type: the typed status event that it was made of.
-        sub_agent_ids: who reported it.
-        count: reports folded into one.
+        type: type of the status update, e.g. `searching_offers`.
+        sub_agent_ids: the slots that reported this type.
+        count: number of reports that the line combines.
     """
 
     text: str
@@ -59,44 +59,47 @@ class StatusLine:
 
 
 TurnEvent = Preamble | StatusLine | MissingNote
-"""What the orchestrator puts into the custom stream."""
+"""An item that the orchestrator writes to LangGraph's custom stream."""
 
 
 @dataclass(slots=True, eq=False)
 class ActiveTurn:
-    """The context of one run of the agent's graph. Made by `active_turn`, one per run.
+    """The context of one run of the agent's graph. `active_turn` creates one for each run.
 
-    Applications read it and change nothing. The middleware keeps its own state here as well, which may change in any
-    release: `asked`, `asked_again`, `binding`, `can_go_on`, `dispatched`, `finished`, `gatherings`, `kept`, `made`,
-    `missing_intents`, `recorded`, `resumed` and all methods except `prompt`.
+    Applications may read it, but must not change it. The following parts are internal state of the middleware and may
+    change in any release: `asked`, `asked_again`, `binding`, `can_go_on`, `dispatched`, `finished`, `gatherings`,
+    `kept`, `made`, `missing_intents`, `recorded`, `resumed` and all methods except `prompt`.
 
     Attributes:
-        request: what the turn is bound with.
+        request: the request with which the turn is bound.
         costs: the extra model calls so far.
-        turn: None until it is bound, and if it could not be.
-        unbound_because: why it could not be bound; None otherwise.
-        kept: what the graph's state keeps of the turn; None before the run has begun it, or gone on with it.
-        resumed: the run goes on with a turn that an earlier one began.
-        recorded: of a resumed turn that was over, and was followed by another: what was dispatched in it.
-        can_go_on: the graph keeps checkpoints, so that another run can go on with the turn.
+        turn: the bound turn; None before the bind, and if the bind failed.
+        unbound_because: why the bind failed; None otherwise.
+        kept: the turn as it is stored in the graph's state; None before this run has begun or continued the turn.
+        resumed: whether this run continues a turn that an earlier run began.
+        recorded: results of the dispatches of a resumed turn that had ended at the sidecar, so that a new turn was
+            bound in its place.
+        can_go_on: whether the graph has a checkpointer, so that a later run can continue the turn.
         user_message: the user's message; empty before the graph has begun.
-        episode: what the memory knows of the conversation; None if it was not asked or did not say in time.
+        episode: the stored history of the conversation; None if it was not read, or not in time.
         tools: the sub-agents as tools.
-        dispatched: how many dispatches of the turn earlier runs have brought to their end.
-        made: ids of the calls in responses that were made in this run.
-        gatherings: of the responses, by message id.
-        results: of each dispatch of this run, and of those that it has found again.
-        prior_context: the summary; None until a switch asked for one, empty if there was nothing to sum up.
-        missing_intents: (declared, called), until the model was asked once more.
-        asked_again: it was.
-        finished: the agent has come to its end.
-        asked: what the model is asked to state with its next response; None before the first call of the model.
-        answer: as the model composed it, without its statement; empty before.
-        missing: the calls that did not fully succeed; known with the answer.
-        stated: ids of those that the answer acknowledges.
-        notes: what the user is told of all others.
+        dispatched: number of dispatches of the turn that earlier runs have completed.
+        made: ids of the calls in responses that the model wrote in this run.
+        gatherings: the batches of calls, by message id of their response.
+        results: results of the dispatches of this run, including those that it found again.
+        prior_context: the summary for newly called sub-agents; None before one was needed; empty if there was nothing
+            to summarise.
+        missing_intents: (declared intents, called sub-agents) until the model is called once more; otherwise None.
+        asked_again: whether the model was called once more because of missing intents.
+        finished: whether the agent has finished the turn.
+        asked: the missing calls that the next response should mention; None before the first call of the model.
+        answer: the model's answer without its statement of missing calls; empty before the answer.
+        missing: the calls that did not fully succeed; empty before the answer.
+        stated: ids of the missing calls that the answer mentions.
+        notes: sentences for the user about all other missing calls.
         full_text: answer and notes as one text.
-        end: how the turn ended; None before, and if the sidecar could not be told.
+        end: how the turn ended; None before its end, and if the sidecar could not be reached.
+        binding: serialises the bind of a resumed turn.
     """
 
     request: TurnRequest
@@ -129,34 +132,34 @@ class ActiveTurn:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def may_dispatch(self) -> bool:
-        """Whether the sidecar takes another dispatch in this turn."""
+        """Whether the turn is bound and has not reached `max_dispatches_per_turn`."""
         dispatched = self.dispatched + len(self.results)
         return self.turn is not None and dispatched < self.turn.surface.max_dispatches_per_turn
 
     def prompt(self, notes: Sequence[str]) -> str:
-        """Return the prefix, which providers cache, what this call is told besides, and the suffix, always last."""
+        """Return the system prompt: the prefix, which providers cache, then the notes, then the suffix."""
         if self.turn is None:
             return ""
         prompt = self.turn.surface.prompt
         return "".join([prompt.prefix, *(f"\n{note}\n" for note in notes), prompt.suffix])
 
     def keep(self, result: DispatchResult) -> None:
-        """Keep what was dispatched; if the model declared more intents than it called, it is asked once more."""
+        """Store a result. If the model declared more intents than it called, request one more call of the model."""
         self.results.append(result)
         if result.intents.failsafe and not self.asked_again and self.may_dispatch():
             self.asked_again = True
             self.missing_intents = (result.intents.declared, result.intents.emitted)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something in the background; what still runs when the turn is left is cancelled then."""
+        """Run a coroutine in the background; `leave` cancels it if it still runs."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def leave(self, *, abandoned: bool) -> None:
-        """End the turn with a verdict on every child that is known, unless another run can go on with it.
+        """End the turn with a verdict on every known child, unless it is unfinished and a later run can continue it.
 
-        A sidecar that is away is not waited for.
+        Does not raise if the sidecar cannot be reached: the sidecar ends the turn itself later.
         """
         for task in self._tasks:
             task.cancel()
@@ -173,7 +176,7 @@ class ActiveTurn:
                 narration, integrations, user_message=self.user_message, timeout=ABANDON if abandoned else None
             )
         except SubagentsError:
-            self.end = None  # the user has the answer, and the sidecar ends the turn by itself when its time is over
+            self.end = None  # the user has the answer, and the sidecar closes an idle turn itself
 
 
 def _integration(outcome: CallOutcome, *, abandoned: bool) -> Integration:
@@ -186,9 +189,9 @@ def _integration(outcome: CallOutcome, *, abandoned: bool) -> Integration:
 
 @asynccontextmanager
 async def active_turn(request: TurnRequest, rules: OrchestratorRules) -> AsyncIterator[ActiveTurn]:
-    """Give the context for one run of the graph, and end the turn afterwards, after an exception or a cancel, too.
+    """Yield the context for one run of the graph, and end the turn after the block, also after an exception.
 
-    Only a run with a thread, which another run can go on with, leaves the turn open if it stops before its end.
+    If the graph has a checkpointer and the run stops before the end of the turn, the turn stays open for a later run.
 
     Source: PC2-FR-15a.
     """
@@ -202,5 +205,5 @@ async def active_turn(request: TurnRequest, rules: OrchestratorRules) -> AsyncIt
 
 
 def trimmed(text: str, most_bytes: int) -> str:
-    """Return the text, cut at a character so that it has at most so many bytes as UTF-8."""
+    """Return the text, shortened to at most `most_bytes` bytes of UTF-8 without splitting a character."""
     return text.encode("utf-8")[:most_bytes].decode("utf-8", errors="ignore")

@@ -13,27 +13,29 @@ from subagents_client.coalescing import Coalescer
 
 
 class SubAgents:
-    """The sub-agents of one turn for one run of an agent.
+    """The sub-agents of one turn, as tools for one run of an agent.
 
     Args:
-        coalescer: of the turn; holds outcomes and results.
+        coalescer: the coalescer of the turn; it has the outcomes and results.
 
     Attributes:
-        tools: for `Agent(tools=...)`, in the order of the surface. A failed call is an answer, not an exception.
-        hooks: for `Runner.run(hooks=...)`: announces the calls of each response, so that their dispatch is complete and
-            in emission order whatever guardrails and approvals take. Hooks of your own call `expect` in `on_llm_end`.
+        tools: argument of `Agent(tools=...)`, in the order of the surface. A tool returns a failed call as an answer
+            and does not raise an exception.
+        hooks: argument of `Runner.run(hooks=...)`. The hooks announce the calls of each response. The dispatch then has
+            all calls in emission order, even if guardrails and approvals delay some of them. If you use hooks of your
+            own, call `expect` in their `on_llm_end`.
     """
 
     def __init__(self, coalescer: Coalescer) -> None:
         self._coalescer = coalescer
-        self.tools = [_tool(one, coalescer) for one in coalescer.turn.surface.sub_agent_tools]
+        self.tools = [_tool(tool, coalescer) for tool in coalescer.turn.surface.sub_agent_tools]
         self.hooks: RunHooks[Any] = _Announcing(self)
 
     def expect(self, response: ModelResponse) -> None:
         """Announce the sub-agent calls of a response before the SDK runs them."""
         offered = {tool.name for tool in self.tools}
-        calls = [one for one in response.output if isinstance(one, ResponseFunctionToolCall)]
-        self._coalescer.expect(one.call_id for one in calls if one.name in offered)
+        calls = [item for item in response.output if isinstance(item, ResponseFunctionToolCall)]
+        self._coalescer.expect(call.call_id for call in calls if call.name in offered)
 
 
 class _Announcing(RunHooks[Any]):
@@ -52,7 +54,7 @@ def _tool(tool: SubAgentTool, coalescer: Coalescer) -> FunctionTool:
 
     return FunctionTool(
         name=tool.name,
-        description=tool.description,  # the definition's, character for character
+        description=tool.description,  # unchanged from the definition
         params_json_schema=json.loads(tool.arguments_schema_json),
         on_invoke_tool=invoke,
         strict_json_schema=False,  # strict mode would rewrite the definition's schema

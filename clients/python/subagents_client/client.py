@@ -1,4 +1,4 @@
-"""The way in: connect to the sidecar and bind turns."""
+"""`SidecarClient`: connects to a sidecar, binds turns, and reads and compacts conversations."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -21,12 +21,12 @@ from subagents_tls.files import TlsFiles
 
 
 class SidecarClient:
-    """A client of one sidecar. Open it with `connect`, use it for many turns at a time, and close it.
+    """A client of one sidecar. Create it with `connect`, use it for any number of concurrent turns, and close it.
 
-    One connection carries everything. Belongs to the event loop in which it was made.
+    All requests use one connection. A client can only be used in the event loop in which it was created.
 
     Attributes:
-        history: what is on record of turns, for people and audit; and scores of calls.
+        history: reads the record of turns, for people and audit, and records scores of calls.
     """
 
     def __init__(self, channel: grpc.aio.Channel, wire: Wire) -> None:
@@ -45,19 +45,22 @@ class SidecarClient:
         runtime: ClientRuntime | None = None,
         session_lane: bool = True,
     ) -> Self:
-        """Return a client; the connection is made when it is first needed. To be called in a running event loop.
+        """Return a client of a sidecar on this machine; it connects with the first request.
+
+        Call this method in a running event loop.
 
         Args:
-            target: `unix:/run/sidecar/dispatch/sidecar.sock`, or a port on loopback.
-            boot_secret: what the sidecar wrote at its start.
-            boot_secret_file: where it wrote it; instead of `boot_secret`.
-            timeouts: how long things may take.
-            runtime: clock, chance, ids and trace.
-            session_lane: carry turns over one long stream where the sidecar offers it; nothing else differs.
+            target: a Unix socket such as `unix:/run/sidecar/dispatch/sidecar.sock`, or a loopback address with a port.
+            boot_secret: the boot secret, which the sidecar writes to a file at its start.
+            boot_secret_file: the file with the boot secret, as an alternative to `boot_secret`.
+            timeouts: default timeouts and limits of retries; None: the defaults of `ClientTimeouts`.
+            runtime: clock, randomness, ids and trace; None: the defaults of `ClientRuntime`.
+            session_lane: whether to send the requests of turns over one long stream, if the sidecar offers it. This
+                costs less per request; results are the same.
 
         Raises:
-            ValueError: `target` is beyond this machine, or both secrets were given.
-            OSError: the file cannot be read.
+            ValueError: `target` is on another machine, or both `boot_secret` and `boot_secret_file` were given.
+            OSError: `boot_secret_file` cannot be read.
         """
         refuse_remote(target)
         if boot_secret_file is not None:
@@ -80,14 +83,14 @@ class SidecarClient:
         runtime: ClientRuntime | None = None,
         session_lane: bool = True,
     ) -> Self:
-        """Return a client of a sidecar at a TCP address; the certificate takes the place of the boot secret.
+        """Return a client of a sidecar at a TCP address; a client certificate replaces the boot secret.
 
         Args:
-            target: such as `dns:///sidecar.example.org:7443`.
-            tls: authority, own certificate and key; followed when their files change.
-            timeouts: how long things may take.
-            runtime: clock, chance, ids and trace.
-            session_lane: carry turns over one long stream where the sidecar offers it; nothing else differs.
+            target: address such as `dns:///sidecar.example.org:7443`.
+            tls: files of the authority, the client's certificate and its key; read again when they change.
+            timeouts: as in `connect`.
+            runtime: as in `connect`.
+            session_lane: as in `connect`.
 
         Raises:
             ValueError: `target` is a Unix socket, or the files cannot be used.
@@ -105,17 +108,21 @@ class SidecarClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection; calls in flight end at once. Safe to repeat."""
+        """Close the connection and end all requests in flight immediately. Safe to repeat."""
         await self._wire.lanes.close()
         await self._channel.close()
 
     async def bind_turn(self, request: TurnRequest, *, timeout: timedelta | None = None) -> BoundTurn:
-        """Bind a turn: get the tools and the prompt that it may use, which then stay fixed. Call it before the model.
+        """Bind a turn and return it, with its tools and prompt. Call this method before the model.
 
         Safe to repeat with the same `turn_id` and contents, also in another process: the surface is the same.
 
+        Args:
+            request: principal, episode and other data of the turn.
+            timeout: maximum time for the request; None: `ClientTimeouts.bind`.
+
         Raises:
-            UnknownOrchestrator, TurnIdReused, InvalidRequest, Unauthenticated: request or configuration is wrong.
+            UnknownOrchestrator, TurnIdReused, InvalidRequest, Unauthenticated: the request or configuration is wrong.
             DependencyUnavailable, Overloaded, DeadlineExceeded: the sidecar cannot bind now; continue the turn
                 without sub-agents.
 
@@ -144,17 +151,17 @@ class SidecarClient:
         max_turns: int = 0,
         timeout: timedelta | None = None,
     ) -> Episode:
-        """Read a conversation from the episode memory; empty if it has none. Safe to repeat.
+        """Return the history of a conversation; an unknown conversation has an empty one. Safe to repeat.
 
         Args:
-            episode_id: the conversation.
-            principal: its user, as in `bind_turn`; turns of other users are not read.
+            episode_id: id of the conversation.
+            principal: its user, as in `bind_turn`; turns of other users are not returned.
             view: `NARRATION` for a model (see `Episode.context_messages`), `FULL` for replay and audit.
-            max_turns: the most turns, counted from the newest; 0: as many as the operator allows.
-            timeout: None: `ClientTimeouts.unary`.
+            max_turns: maximum number of turns, of which the newest are returned; 0: as many as the operator allows.
+            timeout: maximum time for the request; None: `ClientTimeouts.unary`.
 
         Raises:
-            InvalidRequest: the request is wrong.
+            InvalidRequest: an argument is invalid.
             DependencyUnavailable, DeadlineExceeded: the history cannot be read now; continue without it.
 
         Source: PC1-FR-10, PC1-D-26.
@@ -177,23 +184,27 @@ class SidecarClient:
         expected_revision: int,
         timeout: timedelta | None = None,
     ) -> EpisodeSize:
-        """Replace the rolling summary of a conversation, while `Surface.compaction_due` says so. Safe to repeat.
+        """Replace the rolling summary of a conversation. Allowed while compaction is due. Safe to repeat.
+
+        `Surface.compaction_due` reports whether it is due.
 
         Args:
-            episode_id: the conversation.
+            episode_id: id of the conversation.
             principal: its user.
-            text: the new summary: of the turns up to `up_to_turn_id`, and of the present summary; narration only.
-            up_to_turn_id: the newest turn that the summary replaces; not one of the most recent ones.
-            expected_revision: the `Episode.revision` that was read.
-            timeout: None: `ClientTimeouts.unary`.
+            text: the new summary; at most 64 KiB; without component data. It must include the content of the present
+                summary, which it replaces, and of the turns up to `up_to_turn_id`.
+            up_to_turn_id: the newest turn that the summary covers; it must not be one of the most recent turns.
+            expected_revision: `Episode.revision` as it was read; 0: there was no summary.
+            timeout: maximum time for the request; None: `ClientTimeouts.unary`.
 
         Returns:
             The size of the episode after the change.
 
         Raises:
-            SummaryOutdated: another client has written a summary meanwhile; read the episode again.
-            CompactionNotDue, RecentTurnsIntact, InvalidRequest: this summary may not be written.
-            DependencyUnavailable, DeadlineExceeded: it cannot be written now; the next bind reports it again.
+            SummaryOutdated: another client wrote a summary in the meantime; read the episode again.
+            CompactionNotDue, RecentTurnsIntact, InvalidRequest: the sidecar refused the summary.
+            DependencyUnavailable, DeadlineExceeded: the summary cannot be written now; the next bind reports again that
+                compaction is due.
 
         Source: PC1-FR-11.
         """

@@ -17,8 +17,8 @@ class StrippedText:
 
     Attributes:
         narration: the text without component data, for `EndTurn`.
-        components: in the order of the text; `name` is the marker's type, `component_data_json` its contents as they
-            it was written, and `tool_input_json` an empty object, because the input of the tool is not known.
+        components: the components in the order of the text. `name` is the marker's type, `component_data_json` its
+            unchanged content, and `tool_input_json` an empty object, because the input of the tool is unknown.
         left_out: damaged markers, and JSON of unknown meaning; they are neither narration nor component.
     """
 

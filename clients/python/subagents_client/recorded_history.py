@@ -1,4 +1,4 @@
-"""Look at what is on record of turns, and score calls: `SidecarClient.history`."""
+"""`RecordedHistory`, the attribute `SidecarClient.history`: reads the record of turns and records scores of calls."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,18 +21,18 @@ from subagents_errors import CallFailure, InternalError, SubagentsError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnFilter:
-    """Which turns a list shows; what is left out does not matter.
+    """Selects the turns of a list: those that match all attributes. An attribute with its default matches every turn.
 
     Attributes:
-        episode_id: of this conversation.
-        sub_agent_id: that called this slot.
-        state: in this state.
-        principal: of this user.
-        since: that began at this time or later; aware.
-        until: that began before; aware.
-        outcome: in which a call came to it.
-        definition_id: in which a child runs it.
-        reason: in which a call ended for it.
+        episode_id: matches the turns of this conversation.
+        sub_agent_id: matches the turns that called this slot.
+        state: matches the turns in this state.
+        principal: matches the turns of this user.
+        since: matches the turns that began at this time or later; with a time zone.
+        until: matches the turns that began before this time; with a time zone.
+        outcome: matches the turns in which a call has this outcome.
+        definition_id: matches the turns with a child of this definition.
+        reason: matches the turns in which a call has this reason in its status.
     """
 
     episode_id: str = ""
@@ -50,7 +50,7 @@ EVERY_TURN: Final = TurnFilter()
 
 
 class RecordedHistory:
-    """Reads of the record, and scores of its calls. Every replica on the same store answers the same."""
+    """Reads the record of turns and records scores of calls. All replicas of one record return the same results."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -66,13 +66,13 @@ class RecordedHistory:
         """Return a page of turns, newest first. Safe to repeat.
 
         Args:
-            wanted: which turns.
-            page_size: most turns on it; 0: the usual number; more than 200 counts as 200.
-            page_token: `next_page_token` of the page before, with the same `wanted`.
-            timeout: None: `ClientTimeouts.unary`.
+            wanted: selects the turns.
+            page_size: maximum number of turns on the page; 0: 50; values above 200 count as 200.
+            page_token: `next_page_token` of the previous page, read with the same `wanted`; empty: the first page.
+            timeout: maximum time for the request; None: `ClientTimeouts.unary`.
 
         Raises:
-            InvalidRequest: the request is wrong.
+            InvalidRequest: an argument is invalid.
             DependencyUnavailable, DeadlineExceeded: the record cannot be read now.
         """
         request = _list_turns(wanted)
@@ -85,11 +85,16 @@ class RecordedHistory:
     async def get_turn(
         self, turn_id: str, *, child_ids: Sequence[str] = (), timeout: timedelta | None = None
     ) -> RecordedTurn:
-        """Return all that is on record of a turn, or of some of its children. Safe to repeat.
+        """Return the record of a turn. Safe to repeat.
+
+        Args:
+            turn_id: id of the turn.
+            child_ids: return only these children, at most 64; unknown ids are ignored; empty: all children.
+            timeout: maximum time for the request; None: `ClientTimeouts.unary`.
 
         Raises:
-            UnknownTurn: nothing is on record of it.
-            InvalidRequest: the request is wrong.
+            UnknownTurn: the turn is not on record.
+            InvalidRequest: an argument is invalid.
             DependencyUnavailable, DeadlineExceeded: the record cannot be read now.
 
         Source: SX-39, SX-40.
@@ -103,15 +108,15 @@ class RecordedHistory:
     async def list_episodes(
         self, *, page_size: int = 0, page_token: str = "", timeout: timedelta | None = None
     ) -> EpisodePage:
-        """Return a page of the conversations on record, those used last first. Safe to repeat.
+        """Return a page of the recorded conversations, the most recently used first. Safe to repeat.
 
         Args:
-            page_size: most conversations on it; 0: the usual number; more than 200 counts as 200.
-            page_token: `next_page_token` of the page before.
-            timeout: None: `ClientTimeouts.unary`.
+            page_size: maximum number of conversations on the page; 0: 50; values above 200 count as 200.
+            page_token: `next_page_token` of the previous page; empty: the first page.
+            timeout: maximum time for the request; None: `ClientTimeouts.unary`.
 
         Raises:
-            InvalidRequest: the request is wrong.
+            InvalidRequest: an argument is invalid.
             DependencyUnavailable, DeadlineExceeded: the record cannot be read now.
         """
         request = history_pb2.ListEpisodesRequest(page_size=page_size, page_token=page_token)
@@ -120,14 +125,17 @@ class RecordedHistory:
         return translate_history.episode_page(answer)
 
     async def record_score(self, score: Score, *, timeout: timedelta | None = None) -> ScoredCall:
-        """Record what a user or a rule says of one call, also long after the turn has ended. Safe to repeat.
+        """Record a score of one call, given by a user or a rule, and return the scored call. Safe to repeat.
+
+        The turn may have ended long ago.
 
         Raises:
             UnknownTurn, UnknownDispatch, UnknownCall: the record has no such call of this user.
-            ScoreRefused: no sub-agent has served the call, or not yet; `metadata["cause"]` says why.
-            ScoreIdReused: another score of the turn has the id.
-            InvalidRequest: the request is wrong, or the source is one that only operators may record.
-            DependencyUnavailable, DeadlineExceeded: it cannot be recorded now.
+            ScoreRefused: no sub-agent has served the call, or not yet, or the turn takes no more scores;
+                `metadata["cause"]` says which.
+            ScoreIdReused: another score of the turn has this `score_id`.
+            InvalidRequest: the score is invalid, or only operators may record scores of its source.
+            DependencyUnavailable, DeadlineExceeded: the score cannot be recorded now.
         """
         fields = asdict(score) | {"source": f"SCORE_SOURCE_{score.source.name}"}
         request = history_pb2.RecordScoreRequest(**fields)
@@ -137,17 +145,17 @@ class RecordedHistory:
         return ScoredCall(*called, answer.arm, answer.recorded_before)
 
     async def export_replay(self, turn_id: str, *, timeout: timedelta | None = None) -> str:
-        """Return everything that a replay of a turn needs, as JSON: write it to a file for `sidecar replay --from`.
+        """Return everything that a replay of a turn needs, as JSON text. Safe to repeat.
 
-        Safe to repeat.
+        Write the text to a file to pass it to `sidecar replay --from`.
 
         Args:
-            turn_id: which turn.
-            timeout: None: `ClientTimeouts.unary`.
+            turn_id: id of the turn.
+            timeout: maximum time for the request; None: `ClientTimeouts.unary`.
 
         Raises:
-            UnknownTurn: nothing is on record of it.
-            InvalidRequest: the request is wrong.
+            UnknownTurn: the turn is not on record.
+            InvalidRequest: `turn_id` is invalid.
             DependencyUnavailable, DeadlineExceeded: the record cannot be read now.
 
         Source: PC1-FR-10d.
@@ -167,20 +175,21 @@ class RecordedHistory:
     async def watch_events(
         self, turn_id: str, *, after: Mapping[str, int] | None = None
     ) -> AsyncGenerator[EventBatch, None]:
-        """Yield what happens to the children of a turn: what is on record first, then live until the turn has ended.
+        """Yield the events of a turn's children: first the recorded events, then new ones until the turn ends.
 
-        Goes on where it was when the connection breaks or the sidecar stops; nothing is lost and nothing comes twice.
-        Waits as long as the turn takes: put it into `asyncio.timeout` for less, and close it (`contextlib.aclosing`)
-        when you leave early.
+        After a broken connection or a stop of the sidecar, the iteration continues without lost or repeated events. It
+        takes as long as the turn; limit it with `asyncio.timeout`. Close the generator (`contextlib.aclosing`) if you
+        leave the loop early.
 
         Args:
-            turn_id: which turn.
-            after: by child, the newest sequence that was seen before.
+            turn_id: id of the turn.
+            after: child id to the highest event sequence already seen of this child; None: yield all events.
 
         Raises:
-            UnknownTurn: nothing is on record of it.
-            InvalidRequest: the request is wrong.
-            SubagentsError: the last failure of several in a row.
+            UnknownTurn: the turn is not on record.
+            InvalidRequest: an argument is invalid.
+            SubagentsError: the last of `ClientTimeouts.most_attempts` failures without a message in between, or a
+                failure that a repeated request cannot remove.
         """
         seen, failures = dict(after or {}), 0
         while True:

@@ -53,18 +53,18 @@ class ClientRuntime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTimeouts:
-    """The default timeouts of calls, and the limits of retries. A method's argument `timeout` replaces its default.
+    """Default timeouts, and limits of retries. The argument `timeout` of a method replaces the default.
 
     Attributes:
-        bind: for `bind_turn`.
-        dispatch: for a whole dispatch, until its outcomes are known.
-        unary: for `cancel_call`, `close_child` and `end`.
+        bind: timeout of `bind_turn`.
+        dispatch: timeout of a whole dispatch, until its outcomes are known.
+        unary: timeout of every other request, e.g. `cancel_call`, `end` and `read_episode`.
         unreachable_after: a dispatch ends, with synthetic outcomes, if there is no connection for this long.
         settle_margin: the SDK ends a dispatch this long before its timeout, so that the caller has time for the result.
-        most_attempts: the most attempts of a request that the sidecar itself refuses. While the sidecar cannot be
-            reached or drains, as in a restart, only the timeout ends the attempts.
-        first_backoff: the longest pause before the second attempt; doubles with each further attempt.
-        longest_backoff: the longest pause between two attempts, unless the sidecar asks for a longer one.
+        most_attempts: maximum number of attempts of a request that the sidecar itself refuses. While the sidecar cannot
+            be reached or drains, as in a restart, only the timeout ends the attempts.
+        first_backoff: maximum pause before the second attempt; doubles with each further attempt.
+        longest_backoff: maximum pause between two attempts; `retry_after` of the sidecar is added to the pause.
     """
 
     bind: timedelta = timedelta(seconds=5)

@@ -1,8 +1,8 @@
-"""Turns the typed progress of sub-agents into words for the user, in the orchestrator's voice.
+"""`StatusRenderer` turns progress of sub-agents into a text for the user.
 
-A template is text with placeholders such as `{store}`, filled from the update's attributes. Placeholders are names and
-nothing else: no attribute access, no indexing, no format specifications. Each type has one or more templates, tried in
-order: the first whose placeholders can all be filled is used, so the last one should have none.
+A template is text with placeholders such as `{store}`, filled from the update's attributes. A placeholder is only a
+name, without attribute access, indexing or format specification. Each type has one or more templates. The first of them
+whose placeholders can all be filled is used; the last one should therefore have none.
 """
 
 import re
@@ -20,7 +20,7 @@ Templates = Mapping[str, Mapping[str, str | Sequence[str]]]
 DEFAULT_LOCALE: Final = "en"
 PLACEHOLDER: Final = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 LONGEST_VALUE: Final = 80
-"""Characters of an attribute that are shown."""
+"""Maximum number of characters of an attribute's value in a text; the rest is cut off."""
 
 ENGLISH: Final[Mapping[str, Sequence[str]]] = {
     "searching_offers": ("Looking for offers at {store}…", "Looking for offers…"),
@@ -33,14 +33,14 @@ ENGLISH: Final[Mapping[str, Sequence[str]]] = {
 
 
 class StatusRenderer:
-    """Words for status updates, by locale.
+    """Renders status updates as text, with templates by locale and type.
 
     Args:
-        templates: by locale, then by type; they come before the built-in English ones.
-        default_locale: used where the user's own locale has no words.
+        templates: locale to type to templates. They take precedence over the built-in English templates.
+        default_locale: locale whose templates are used if the user's locale has none for a type.
 
     Raises:
-        ValueError: a template has a brace that is not part of a placeholder, or no text at all.
+        ValueError: a template is empty, or has a brace that is not part of a placeholder.
     """
 
     def __init__(self, templates: Templates | None = None, *, default_locale: str = DEFAULT_LOCALE) -> None:
@@ -55,21 +55,24 @@ class StatusRenderer:
 
     @classmethod
     def from_toml(cls, path: Path, *, default_locale: str = DEFAULT_LOCALE) -> "StatusRenderer":
-        """Read templates from a file: one table per locale, one key per type, a text or a list of texts.
+        """Return a renderer with the templates of a TOML file.
+
+        The file has one table per locale, with one key per type. A value is a template or a list of templates.
 
         Raises:
-            OSError: it cannot be read.
-            ValueError: it is not TOML, or holds something else than templates.
+            OSError: the file cannot be read.
+            ValueError: the file is not TOML, or contains something other than templates.
         """
         return cls(tomllib.loads(path.read_text(encoding="utf-8")), default_locale=default_locale)
 
     def render(self, update: StatusUpdate, locale: str | None = None) -> str | None:
-        """Return one line for an update, or None if there are no words for its type. Never raises.
+        """Return an update as one line of text; None if no template fits. Never raises.
 
         Args:
-            update: what the sub-agents report. If several share it, its attributes belong to the newest report only
-                and are left out.
-            locale: the user's, such as `en-US`: then `en-US`, `en` and the default locale are tried.
+            update: the progress. If it combines reports of several sub-agents, its attributes are ignored, because they
+                belong to the newest report only.
+            locale: the user's locale. For `en-US`, the templates of `en-US`, `en`, the default locale and English are
+                tried in this order.
         """
         attributes = update.attributes if len(update.sub_agent_ids) <= 1 else {}
         values = {name: _shown(value) for name, value in attributes.items()}
@@ -108,6 +111,6 @@ def _checked(locale: str, kind: str, given: object) -> Sequence[str]:
 
 
 def _shown(value: str) -> str:
-    """Return an attribute as one short line: line breaks become spaces, control and direction marks go."""
+    """Return a value as one short line: line breaks become spaces; control and direction characters are removed."""
     spaced = " ".join(value.split())
     return "".join(one for one in spaced if unicodedata.category(one)[0] != "C")[:LONGEST_VALUE].strip()

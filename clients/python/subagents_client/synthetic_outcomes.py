@@ -1,7 +1,7 @@
-"""Outcomes for calls that the sidecar never answered.
+"""Synthetic outcomes: the SDK makes them for calls that the sidecar did not answer.
 
-A message history with an unanswered tool call is refused by every model provider. So when the sidecar is gone, the
-SDK makes one outcome per call itself, the same in number, order and kind as the sidecar would have.
+Model providers reject a message history with an unanswered tool call. If the sidecar cannot be reached, the SDK
+therefore makes one outcome per call, in emission order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,15 +34,15 @@ def synthesised_result(
     first_index: int = 0,
     told: Mapping[str, CallOutcome] = NONE_TOLD,
 ) -> DispatchResult:
-    """Return a result for calls whose outcomes cannot be had.
+    """Return a result with a synthetic outcome for each call without a known outcome.
 
     Args:
-        dispatch_id: which dispatch.
-        calls: in emission order.
-        surface: gives the cap: the calls within it have failed, those beyond it were dropped.
-        cause: what went wrong.
-        first_index: place of the first call over all dispatches of the turn.
-        told: outcomes that had come before, by call id; they stay as they were told.
+        dispatch_id: id of the dispatch.
+        calls: the calls, in emission order.
+        surface: has the fan-out cap. Calls within the cap count as failed, calls beyond it as dropped.
+        cause: why the SDK could not get the outcomes.
+        first_index: position of the first call over all dispatches of the turn, from 0.
+        told: known outcomes, by call id, which the result contains unchanged.
 
     Source: PC2-FR-7, PC2-FR-8, TN-18.
     """
@@ -62,7 +62,7 @@ def synthesised_result(
 
 
 def failed_call(call: ToolCall) -> CallOutcome:
-    """Return the outcome of a call of which nothing is known."""
+    """Return a failed outcome without a status, for a call that the sidecar did not answer."""
     return CallOutcome(call_id=call.call_id, tool_name=call.tool_name, sub_agent_id="", outcome=Outcome.FAILED)
 
 

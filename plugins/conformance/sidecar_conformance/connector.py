@@ -20,9 +20,11 @@ from sidecar_conformance.connector_bench import ConnectorBench, SeenCall, Servic
 from sidecar_conformance.suite import SOON, Suite, beats, case, ends_soon, lively_loop
 
 PRINCIPAL: Final = "user-7/é \"quoted\" 'ünïcode'"
-"""Not plain on purpose: it has to arrive byte for byte."""
+"""Contains characters that a careless connector changes; the service must get it byte for byte."""
 LARGEST: Final = 4096
+"""Maximum bytes of an answer."""
 CANARY: Final = "canary-5c1d"
+"""Secret text whose appearance in a printed object is a leak."""
 
 
 class ConnectorSuite(Suite):
@@ -48,7 +50,7 @@ class ConnectorSuite(Suite):
 
     @case()
     async def test_arguments_cannot_choose_the_principal(self, bench: ConnectorBench) -> None:
-        """They come from a sub-agent; neither a member of that name nor a broken quote gets out of its place."""
+        """A sub-agent writes the arguments: neither a member `principal` nor a broken quote changes the principal."""
         async with made(bench) as connector:
             for arguments in (
                 '{"principal": "other"}',
@@ -60,7 +62,7 @@ class ConnectorSuite(Suite):
 
     @case()
     async def test_the_request_arrives_unchanged(self, bench: ConnectorBench) -> None:
-        """Key, arguments, nonce and trace."""
+        """The service gets domain type, enricher id, arguments, nonce and trace of the call."""
         async with made(bench) as connector:
             trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
             await enriched(
@@ -118,7 +120,7 @@ class ConnectorSuite(Suite):
 
     @case()
     async def test_a_service_that_never_answers_ends_with_the_calls_timeout(self, bench: ConnectorBench) -> None:
-        """As a value, like everything that goes wrong."""
+        """The connector returns a refusal of kind `TIMEOUT` and does not raise an exception."""
         async with made(bench) as connector:
             bench.script = ServiceScript.HANG
             reply = await enriched(connector, bench, timeout=timedelta(milliseconds=200))
@@ -126,7 +128,7 @@ class ConnectorSuite(Suite):
 
     @case()
     async def test_an_answer_over_the_limit_is_too_large(self, bench: ConnectorBench) -> None:
-        """One of exactly the limit is not."""
+        """An answer of exactly the limit is accepted; one byte more is refused."""
         async with made(bench) as connector:
             bench.body = b"x" * LARGEST
             assert await enriched(connector, bench) == EnricherAnswer(bench.body, bench.form)
@@ -135,7 +137,7 @@ class ConnectorSuite(Suite):
 
     @case(needs="truncate")
     async def test_half_an_answer_is_no_answer(self, bench: ConnectorBench) -> None:
-        """The connection breaks off in the middle."""
+        """If the connection breaks in the middle of an answer, the connector refuses the answer."""
         async with made(bench) as connector:
             bench.script = ServiceScript.TRUNCATE
             reply = await enriched(connector, bench)
@@ -144,21 +146,21 @@ class ConnectorSuite(Suite):
 
     @case()
     async def test_nothing_is_ever_sent_twice(self, bench: ConnectorBench) -> None:
-        """Retrying is decided above, and for a principal mismatch never."""
+        """The sidecar decides about retries, and never retries after a principal mismatch."""
         async with made(bench) as connector:
             for times, script in enumerate(ServiceScript, start=1):
                 if script is ServiceScript.TRUNCATE and "truncate" in self.closed:
                     continue
                 bench.script = script
                 before = len(bench.seen)
-                # Only a service that hangs is waited for; reaching it may take a connector several messages.
+                # Only the hanging service uses up its timeout, so only this timeout is short.
                 seconds = 1 if script is ServiceScript.HANG else 60
                 await enriched(connector, bench, timeout=timedelta(seconds=seconds))
                 assert len(bench.seen) == before + 1, f"{script} (script {times}) was sent again"
 
     @case()
     async def test_a_cancelled_call_ends_and_the_next_one_works(self, bench: ConnectorBench) -> None:
-        """The child that asked was cancelled."""
+        """The sidecar cancels a call when its child is cancelled."""
         async with made(bench) as connector:
             bench.script = ServiceScript.HANG
             hung = asyncio.ensure_future(connector.enrich(call_to(bench)))
@@ -170,7 +172,7 @@ class ConnectorSuite(Suite):
 
     @case()
     async def test_calls_at_once_neither_wait_for_each_other_nor_mix(self, bench: ConnectorBench) -> None:
-        """One hangs for one user while another is answered for another."""
+        """A call for one user hangs while a call for another user is answered."""
         async with made(bench) as connector:
             bench.script = ServiceScript.HANG
             hung = asyncio.ensure_future(connector.enrich(call_to(bench, principal=Principal("one"))))
@@ -185,7 +187,7 @@ class ConnectorSuite(Suite):
 
     @case()
     async def test_a_hanging_service_does_not_hold_up_the_event_loop(self, bench: ConnectorBench) -> None:
-        """The event loop stays responsive meanwhile."""
+        """The event loop stays responsive while a service hangs."""
         async with made(bench) as connector:
             bench.script = ServiceScript.HANG
             async with lively_loop():
@@ -196,7 +198,7 @@ class ConnectorSuite(Suite):
 
     @case()
     async def test_close_ends_while_a_call_hangs(self, bench: ConnectorBench) -> None:
-        """A shutdown does not wait for a call, and the call ends."""
+        """`close` does not wait for the call, and the call ends soon."""
         async with made(bench) as connector:
             bench.script = ServiceScript.HANG
             hung = asyncio.ensure_future(connector.enrich(call_to(bench, timeout=timedelta(seconds=1))))
@@ -206,7 +208,7 @@ class ConnectorSuite(Suite):
 
     @case()
     async def test_close_may_be_called_twice_and_a_later_call_is_refused(self, bench: ConnectorBench) -> None:
-        """With a value, not an exception."""
+        """A call after `close` returns a refusal and does not raise an exception."""
         async with made(bench) as connector:
             await asyncio.wait_for(connector.close(), SOON)
             await asyncio.wait_for(connector.close(), SOON)
@@ -214,7 +216,7 @@ class ConnectorSuite(Suite):
 
     @case()
     async def test_no_text_shows_what_was_carried(self, bench: ConnectorBench) -> None:
-        """Neither answer nor connector tell the payload or the user when printed."""
+        """Neither the text of the answer nor the text of the connector contains the payload or the user."""
         async with made(bench) as connector:
             bench.body = CANARY.encode()
             reply = await enriched(connector, bench, principal=Principal(CANARY))
@@ -223,7 +225,7 @@ class ConnectorSuite(Suite):
 
 @asynccontextmanager
 async def made(bench: ConnectorBench) -> AsyncIterator[Connector]:
-    """Have the service, and a connector that accepts answers of up to `LARGEST` bytes."""
+    """Start the service, yield a connector that accepts answers of up to `LARGEST` bytes, and close the connector."""
     async with bench.running():
         connector = bench.make(LARGEST)
         try:
@@ -233,7 +235,7 @@ async def made(bench: ConnectorBench) -> AsyncIterator[Connector]:
 
 
 def call_to(bench: ConnectorBench, **changes: Any) -> EnricherCall:
-    """Return a call to the bench's service."""
+    """Return a call to the bench's service; `changes` replace fields of the call."""
     plain: dict[str, Any] = {
         "tool_id": ToolId("recent_orders"),
         "endpoint": bench.endpoint,
@@ -248,7 +250,7 @@ def call_to(bench: ConnectorBench, **changes: Any) -> EnricherCall:
 
 
 async def enriched(connector: Connector, bench: ConnectorBench, **changes: Any) -> EnricherReply:
-    """Call with a bound."""
+    """Call the service and return the reply; fail after twice `SOON` seconds."""
     return await asyncio.wait_for(connector.enrich(call_to(bench, **changes)), 2 * SOON)
 
 

@@ -33,11 +33,11 @@ MANY = 100
 class EpisodeMemorySuite(Suite):
     """Subclass it with a fixture `bench` that returns an `EpisodeMemoryBench`."""
 
-    abilities: ClassVar = {"durable": "what was kept is there for the next object that the bench makes"}
+    abilities: ClassVar = {"durable": "stored turns are available to the next object that the bench makes"}
 
     @case()
     async def test_a_turn_is_read_back_as_it_was_kept(self, bench: EpisodeMemoryBench) -> None:
-        """Every layer: narration, answers, tool messages byte for byte."""
+        """Narration, answers and tool messages are equal, byte for byte."""
         async with made(bench) as memory:
             turn = a_turn(1, SHOP, REWARDS)
             await memory.append(turn)
@@ -45,7 +45,7 @@ class EpisodeMemorySuite(Suite):
 
     @case()
     async def test_turns_come_oldest_first_and_the_newest_of_them(self, bench: EpisodeMemoryBench) -> None:
-        """Five turns, three asked for; all five are counted."""
+        """Of five turns, a read of three returns the newest three, oldest first, and counts all five."""
         async with made(bench) as memory:
             turns = [a_turn(number, SHOP) for number in range(5)]
             for turn in turns:
@@ -56,7 +56,7 @@ class EpisodeMemorySuite(Suite):
 
     @case()
     async def test_a_turn_is_kept_once(self, bench: EpisodeMemoryBench) -> None:
-        """An append whose answer was lost is repeated, perhaps by another replica with other content."""
+        """A repeated append, perhaps with other content from another replica, changes nothing and returns the size."""
         async with made(bench) as memory:
             first = a_turn(1, SHOP)
             size = await memory.append(first)
@@ -65,7 +65,7 @@ class EpisodeMemorySuite(Suite):
 
     @case()
     async def test_component_data_in_a_body_is_refused(self, bench: EpisodeMemoryBench) -> None:
-        """In the orchestrator's narration, and in a sub-agent's; nothing of the turn is kept."""
+        """A turn with component data in a narration, of the orchestrator or a sub-agent, is not stored at all."""
         async with made(bench) as memory:
             hidden = SubAgentAnswer(SHOP, CallId("call-0"), "asked", INLINE)
             for turn in (a_turn(1, narration=INLINE), msgspec.structs.replace(a_turn(2), answers=(hidden,))):
@@ -74,7 +74,7 @@ class EpisodeMemorySuite(Suite):
 
     @case()
     async def test_a_sub_agent_reads_its_own_answers_and_no_others(self, bench: EpisodeMemoryBench) -> None:
-        """Both directions, in turns that both took part in; its components are annotated, not shown."""
+        """In turns with two sub-agents, each reads only its own answers, with references to its components."""
         async with made(bench) as memory:
             turns = [a_turn(1, SHOP, REWARDS), a_turn(2, REWARDS), a_turn(3, REWARDS, SHOP)]
             for turn in turns:
@@ -85,7 +85,7 @@ class EpisodeMemorySuite(Suite):
 
     @case()
     async def test_own_answers_are_of_this_episode(self, bench: EpisodeMemoryBench) -> None:
-        """Another session of the same user, and the same episode id under another principal."""
+        """Turns of another episode of the user, or of another user with an equal episode id, are not returned."""
         async with made(bench) as memory:
             await memory.append(a_turn(1, SHOP, episode=OTHER_EPISODE))
             await memory.append(a_turn(2, SHOP, episode=OTHER_USER))
@@ -93,7 +93,7 @@ class EpisodeMemorySuite(Suite):
 
     @case()
     async def test_the_newest_own_answers_come_oldest_first(self, bench: EpisodeMemoryBench) -> None:
-        """Four answers, two asked for; turns of others between them do not count."""
+        """Of four answers, a read of two returns the newest two; turns of other sub-agents do not count."""
         async with made(bench) as memory:
             for number in range(8):
                 await memory.append(a_turn(number, SHOP if number % 2 else REWARDS))
@@ -101,7 +101,7 @@ class EpisodeMemorySuite(Suite):
 
     @case()
     async def test_users_do_not_share_an_episode(self, bench: EpisodeMemoryBench) -> None:
-        """The same episode id, two principals: turns, summary and size are apart."""
+        """Two principals with an equal episode id have separate turns, summaries and sizes."""
         async with made(bench) as memory:
             await memory.append(a_turn(1, SHOP))
             await memory.append(a_turn(1, SHOP, episode=OTHER_USER, narration="for somebody else"))
@@ -113,7 +113,7 @@ class EpisodeMemorySuite(Suite):
 
     @case()
     async def test_an_unknown_episode_is_empty(self, bench: EpisodeMemoryBench) -> None:
-        """The first turn of every conversation asks for one."""
+        """The first turn of every conversation reads an unknown episode."""
         async with made(bench) as memory:
             assert await read(memory) == EpisodeContents()
             assert await own(memory, SHOP) == ()
@@ -121,7 +121,7 @@ class EpisodeMemorySuite(Suite):
 
     @case()
     async def test_the_size_is_what_a_model_would_be_given(self, bench: EpisodeMemoryBench) -> None:
-        """After each append, and after a summary; `append` and `write_summary` return it."""
+        """`append` and `write_summary` return the size, which equals the size of the turns that a read returns."""
         async with made(bench) as memory:
             for number in range(4):
                 told = await memory.append(a_turn(number, SHOP))
@@ -132,7 +132,7 @@ class EpisodeMemorySuite(Suite):
 
     @case()
     async def test_a_summary_alters_no_turn(self, bench: EpisodeMemoryBench) -> None:
-        """It stands beside them: the whole episode and every sub-agent's answers stay readable."""
+        """After a summary, all turns and all answers of sub-agents are still readable."""
         async with made(bench) as memory:
             turns = tuple(a_turn(number, SHOP) for number in range(4))
             for turn in turns:
@@ -144,7 +144,7 @@ class EpisodeMemorySuite(Suite):
 
     @case()
     async def test_only_the_next_summary_is_written(self, bench: EpisodeMemoryBench) -> None:
-        """The same revision again, and one that skips: refused, and the present one stays."""
+        """A repeated revision, and one that skips a number, are refused; the present summary stays."""
         async with made(bench) as memory:
             await memory.append(a_turn(1, SHOP))
             assert isinstance(await failure_of(memory.write_summary(EPISODE, a_summary(2, 1))), SummaryOutdated)
@@ -158,7 +158,7 @@ class EpisodeMemorySuite(Suite):
 
     @case()
     async def test_of_summaries_at_the_same_time_one_is_written(self, bench: EpisodeMemoryBench) -> None:
-        """Ten writers, one revision."""
+        """Of ten concurrent writes with one revision, one succeeds and nine raise `SummaryOutdated`."""
         async with made(bench) as memory:
             await memory.append(a_turn(1, SHOP))
             writes = [memory.write_summary(EPISODE, a_summary(1, 1, f"by {writer}")) for writer in range(10)]
@@ -168,7 +168,7 @@ class EpisodeMemorySuite(Suite):
 
     @case()
     async def test_turns_at_the_same_time_are_all_kept(self, bench: EpisodeMemoryBench) -> None:
-        """Many users end their turns at once, some in one episode."""
+        """Many concurrent appends to one episode are all stored."""
         async with made(bench) as memory:
             await asyncio.gather(*(memory.append(a_turn(number, SHOP)) for number in range(MANY)))
             contents = await read(memory, MANY)
@@ -182,7 +182,7 @@ class EpisodeMemorySuite(Suite):
 
     @case(needs="durable")
     async def test_what_was_kept_is_there_for_the_next(self, bench: EpisodeMemoryBench) -> None:
-        """A restart: turns, summary and size."""
+        """After a restart, turns, summary and size are available."""
         async with bench.running():
             turn, summary = a_turn(1, SHOP), a_summary(1, 1)
             async with opened(bench) as memory:
@@ -195,7 +195,7 @@ class EpisodeMemorySuite(Suite):
 
 @asynccontextmanager
 async def opened(bench: EpisodeMemoryBench) -> AsyncIterator[EpisodeMemory]:
-    """Have a memory, and close it."""
+    """Yield a new memory, and close it."""
     memory = bench.make()
     try:
         yield memory
@@ -205,23 +205,23 @@ async def opened(bench: EpisodeMemoryBench) -> AsyncIterator[EpisodeMemory]:
 
 @asynccontextmanager
 async def made(bench: EpisodeMemoryBench) -> AsyncIterator[EpisodeMemory]:
-    """Have the place, and a memory that keeps to it."""
+    """Start the storage, yield a memory on it, and close the memory."""
     async with bench.running(), opened(bench) as memory:
         yield memory
 
 
 async def read(memory: EpisodeMemory, most: int = 50, episode: EpisodeKey = EPISODE) -> EpisodeContents:
-    """Read with a bound."""
+    """Return the contents of an episode; fail after `SOON` seconds."""
     return await asyncio.wait_for(memory.read(episode, most), SOON)
 
 
 async def own(memory: EpisodeMemory, slot: Slot, most: int = 50) -> Sequence[OwnTurn]:
-    """Read own answers with a bound."""
+    """Return the own turns of a slot in `EPISODE`; fail after `SOON` seconds."""
     return tuple(await asyncio.wait_for(memory.own_turns(EPISODE, slot, most), SOON))
 
 
 async def failure_of(work: object) -> Exception | None:
-    """Await something and return what it raised."""
+    """Await an operation and return its exception; None if it succeeded."""
     try:
         await asyncio.wait_for(work, SOON)  # type: ignore[arg-type]  # whatever an adapter returns
     except Exception as error:  # noqa: BLE001  which one is the caller's question

@@ -23,13 +23,13 @@ class FlagBackendSuite(Suite):
 
     @case()
     async def test_a_fetch_reports_exactly_the_flags_that_are_on(self, bench: FlagBackendBench) -> None:
-        """Two are on."""
+        """If two flags are on, the report contains these two."""
         async with made(bench, ASK, OTHER) as backend:
             assert (await fetched(backend)).on == {ASK, OTHER}
 
     @case()
     async def test_a_report_has_the_contracts_types(self, bench: FlagBackendBench) -> None:
-        """Frozen sets of names, none of them both on and off, and a revision to tell states apart by."""
+        """It has frozen sets of names, no name that is both on and off, and a revision that identifies the state."""
         async with made(bench, ASK) as backend:
             report = await fetched(backend)
             assert isinstance(report, FlagReport)
@@ -43,7 +43,7 @@ class FlagBackendSuite(Suite):
 
     @case()
     async def test_a_flag_that_goes_off_leaves_the_report(self, bench: FlagBackendBench) -> None:
-        """The other one stays."""
+        """The flag that stays on remains in the report."""
         async with made(bench, ASK, OTHER) as backend:
             await fetched(backend)
             await bench.set_flags(frozenset({OTHER}))
@@ -51,19 +51,19 @@ class FlagBackendSuite(Suite):
 
     @case()
     async def test_no_flag_on_is_an_answer_and_no_failure(self, bench: FlagBackendBench) -> None:
-        """The source is there, and everything is off."""
+        """If the source answers and every flag is off, the fetch returns an empty report."""
         async with made(bench) as backend:
             assert (await fetched(backend)).on == frozenset()
 
     @case()
     async def test_the_revision_stays_while_nothing_changes(self, bench: FlagBackendBench) -> None:
-        """Else every fetch would look like news."""
+        """Otherwise the sidecar would treat every fetch as a change."""
         async with made(bench, ASK) as backend:
             assert (await fetched(backend)).revision == (await fetched(backend)).revision
 
     @case()
     async def test_the_revision_changes_with_the_content(self, bench: FlagBackendBench) -> None:
-        """One flag more."""
+        """Switching on a further flag changes the revision."""
         async with made(bench, ASK) as backend:
             before = await fetched(backend)
             await bench.set_flags(frozenset({ASK, OTHER}))
@@ -71,7 +71,7 @@ class FlagBackendSuite(Suite):
 
     @case()
     async def test_an_older_state_that_comes_back_is_seen(self, bench: FlagBackendBench) -> None:
-        """After a rollback of the flags the source counts, not the newest value."""
+        """If the source returns to an earlier state, the backend reports this state."""
         async with made(bench, ASK) as backend:
             await fetched(backend)
             await bench.set_flags(frozenset({OTHER}))
@@ -81,7 +81,7 @@ class FlagBackendSuite(Suite):
 
     @case()
     async def test_a_source_that_is_away_is_no_contact(self, bench: FlagBackendBench) -> None:
-        """The fetch raises: an old report given as new would hide that it ages, and an empty one means all off."""
+        """The fetch raises. An old report would hide its age, and an empty one would switch off all flags."""
         async with made(bench, ASK) as backend:
             await fetched(backend)
             await bench.misbehave(SourceFault.AWAY)
@@ -89,14 +89,14 @@ class FlagBackendSuite(Suite):
 
     @case()
     async def test_a_start_without_source_is_no_contact(self, bench: FlagBackendBench) -> None:
-        """Not even when nothing was ever fetched."""
+        """The first fetch raises, too, if the source is unavailable."""
         async with made(bench, ASK) as backend:
             await bench.misbehave(SourceFault.AWAY)
             assert await failure_of(backend) is not None
 
     @case()
     async def test_garbage_is_no_contact(self, bench: FlagBackendBench) -> None:
-        """Half an answer must not turn the other half off."""
+        """A fetch of an unreadable answer raises: flags missing in a partial answer must not count as off."""
         async with made(bench, ASK) as backend:
             await fetched(backend)
             await bench.misbehave(SourceFault.GARBAGE)
@@ -104,7 +104,7 @@ class FlagBackendSuite(Suite):
 
     @case()
     async def test_the_same_object_recovers(self, bench: FlagBackendBench) -> None:
-        """After the source was away, and after it sent garbage."""
+        """After an outage, and after an unreadable answer, the next fetch of this backend succeeds."""
         async with made(bench, ASK) as backend:
             for fault in (SourceFault.AWAY, SourceFault.GARBAGE):
                 await bench.misbehave(fault)
@@ -114,7 +114,7 @@ class FlagBackendSuite(Suite):
 
     @case()
     async def test_changed_waits_while_nothing_changes(self, bench: FlagBackendBench) -> None:
-        """A hint for nothing makes the sidecar fetch as fast as it may."""
+        """If `changed` returned without a change, the sidecar would fetch continuously."""
         async with made(bench, ASK) as backend:
             await fetched(backend)
             waiting = asyncio.ensure_future(backend.changed())
@@ -125,7 +125,7 @@ class FlagBackendSuite(Suite):
 
     @case(needs="push")
     async def test_changed_returns_after_a_change(self, bench: FlagBackendBench) -> None:
-        """Also if the waiting began before."""
+        """A wait that began before the change returns after it."""
         async with made(bench, ASK) as backend:
             await fetched(backend)
             waiting = asyncio.ensure_future(backend.changed())
@@ -136,7 +136,7 @@ class FlagBackendSuite(Suite):
 
     @case(needs="push")
     async def test_a_change_between_two_waits_is_not_lost(self, bench: FlagBackendBench) -> None:
-        """The sidecar cancels a wait whenever its timer fires; the change comes just then."""
+        """The sidecar cancels a wait when its timer fires. The next wait must report a change made in between."""
         async with made(bench, ASK) as backend:
             await fetched(backend)
             waiting = asyncio.ensure_future(backend.changed())
@@ -148,7 +148,7 @@ class FlagBackendSuite(Suite):
 
     @case(needs="hang")
     async def test_a_hung_fetch_ends_when_cancelled_and_the_next_one_works(self, bench: FlagBackendBench) -> None:
-        """That is how a deadline arrives."""
+        """The sidecar cancels a fetch at its deadline."""
         async with made(bench, ASK) as backend:
             await bench.misbehave(SourceFault.HANG)
             hung = asyncio.ensure_future(backend.fetch())
@@ -161,7 +161,7 @@ class FlagBackendSuite(Suite):
 
     @case(needs="hang")
     async def test_a_hanging_source_does_not_hold_up_the_event_loop(self, bench: FlagBackendBench) -> None:
-        """The event loop stays responsive meanwhile."""
+        """The event loop stays responsive while a source hangs."""
         async with made(bench, ASK) as backend:
             await bench.misbehave(SourceFault.HANG)
             async with lively_loop():
@@ -190,14 +190,14 @@ class FlagBackendSuite(Suite):
 
     @case()
     async def test_two_backends_are_independent(self, bench: FlagBackendBench) -> None:
-        """Closing one leaves the other."""
+        """Closing one backend does not affect the other."""
         async with made(bench, ASK) as one, made(bench, ASK) as other:
             await one.close()
             assert (await fetched(other)).on == {ASK}
 
     @case()
     async def test_secrets_show_in_no_text(self, bench: FlagBackendBench) -> None:
-        """Neither in the object's own nor in an error's."""
+        """Neither the text of the backend nor the text of its exception contains a secret: both can reach a log."""
         async with made(bench, ASK) as backend:
             await bench.misbehave(SourceFault.AWAY)
             texts = f"{backend!r} {backend} {await failure_of(backend)!r}"
@@ -206,7 +206,7 @@ class FlagBackendSuite(Suite):
 
 @asynccontextmanager
 async def made(bench: FlagBackendBench, *on: str) -> AsyncIterator[FlagBackend]:
-    """Have the source with these flags on, and a backend on it."""
+    """Start the source with these flags on, yield a backend, and close the backend."""
     async with bench.running():
         await bench.set_flags(frozenset(on))
         backend = bench.make()
@@ -220,16 +220,16 @@ async def made(bench: FlagBackendBench, *on: str) -> AsyncIterator[FlagBackend]:
 
 
 async def fetched(backend: FlagBackend) -> FlagReport:
-    """Fetch with a bound."""
+    """Return a report; fail after `SOON` seconds."""
     return await asyncio.wait_for(backend.fetch(), SOON)
 
 
 async def failure_of(backend: FlagBackend) -> Exception | None:
-    """Fetch and return what it raised; None if it answered, or did not end in time."""
+    """Fetch and return the backend's exception; None if it returned or took longer than `SOON` seconds."""
     try:
         async with asyncio.timeout(SOON) as guard:
             await backend.fetch()
-    except Exception as error:  # noqa: BLE001  a backend may raise what it likes
+    except Exception as error:  # noqa: BLE001  the contract does not limit the class
         return None if guard.expired() else error
     return None
 

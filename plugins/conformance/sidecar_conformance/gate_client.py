@@ -38,15 +38,15 @@ class GateClientSuite(Suite):
     """Subclass it with a fixture `bench` that returns a `GateClientBench`."""
 
     abilities: ClassVar = {
-        "expiry": "the place itself says until when a verdict holds",
-        "hang": "the bench can let the place hang",
-        "stored": "answers are stored at the place; a client that computes its own has nothing to misread",
-        "verdicts": "the place can decide each of the four verdicts, for each gate alone",
+        "expiry": "the gate service itself determines how long a verdict is valid",
+        "hang": "the bench can let the gate service hang",
+        "stored": "the gate service stores answers; a client that computes answers itself cannot misread any",
+        "verdicts": "the gate service can give each of the four verdicts, for each gate separately",
     }
 
     @case()
     async def test_nothing_passes_before_it_is_decided(self, bench: GateClientBench) -> None:
-        """No answer, or any other verdict."""
+        """Without a decision, the client gives no answer, or a verdict other than pass."""
         async with bench.running():
             client = bench.make()
             assert not await passes(client)
@@ -54,14 +54,14 @@ class GateClientSuite(Suite):
 
     @case(needs="verdicts")
     async def test_each_verdict_arrives(self, bench: GateClientBench) -> None:
-        """All four."""
+        """The client returns each of the four verdicts."""
         for verdict in Verdict:
             async with made(bench, verdict) as client:
                 assert (await asked(client)).verdict is verdict
 
     @case()
     async def test_an_answer_has_the_contracts_types(self, bench: GateClientBench) -> None:
-        """And says with its offset from UTC until when it holds."""
+        """Its expiry time has an offset from UTC."""
         async with made(bench, Verdict.PASS) as client:
             answer = await asked(client)
             assert isinstance(answer, GateAnswer)
@@ -71,26 +71,26 @@ class GateClientSuite(Suite):
 
     @case()
     async def test_an_answer_echoes_its_question(self, bench: GateClientBench) -> None:
-        """Else the sidecar does not believe it."""
+        """The sidecar rejects an answer that does not repeat the fields of its question."""
         async with made(bench, Verdict.PASS) as client:
             answer = await asked(client)
             assert [getattr(answer, name) for name in ECHOED] == [getattr(QUESTION, name) for name in ECHOED]
 
     @case()
     async def test_a_verdict_holds_for_a_while(self, bench: GateClientBench) -> None:
-        """Not only until it has been read."""
+        """The expiry time of a new verdict is in the future."""
         async with made(bench, Verdict.PASS) as client:
             assert (await asked(client)).expires_at > datetime.now(UTC)
 
     @case()
     async def test_a_repeated_question_gets_the_same_verdict(self, bench: GateClientBench) -> None:
-        """The answer to the first one may have been lost."""
+        """The sidecar repeats a question if its first answer was lost."""
         async with made(bench, Verdict.PASS) as client:
             assert (await asked(client)).verdict is (await asked(client)).verdict is Verdict.PASS
 
     @case(needs="verdicts")
     async def test_a_verdict_of_one_gate_is_none_of_another(self, bench: GateClientBench) -> None:
-        """`pre_ramp` has passed; `pre_full` has failed."""
+        """`pre_ramp` has passed and `pre_full` has failed; each question gets the verdict of its own gate."""
         async with made(bench, Verdict.PASS) as client:
             await bench.decide(OTHER, Verdict.FAIL)
             assert (await asked(client, OTHER)).verdict is Verdict.FAIL
@@ -98,61 +98,61 @@ class GateClientSuite(Suite):
 
     @case(needs="stored")
     async def test_a_verdict_about_another_content_does_not_pass(self, bench: GateClientBench) -> None:
-        """It is not made to look as if it fitted."""
+        """The client must not replace the digest in a stored answer by the digest in the question."""
         async with made(bench, Verdict.PASS) as client:
             await bench.misbehave(GateFault.OTHER_DIGEST)
             assert not await passes(client)
 
     @case(needs="stored")
     async def test_a_verdict_about_another_step_does_not_pass(self, bench: GateClientBench) -> None:
-        """The same."""
+        """The client must not replace the ramps in a stored answer by the ramps in the question."""
         async with made(bench, Verdict.PASS) as client:
             await bench.misbehave(GateFault.OTHER_STEP)
             assert not await passes(client)
 
     @case(needs="expiry")
     async def test_an_expired_verdict_does_not_pass(self, bench: GateClientBench) -> None:
-        """Nor is it made younger."""
+        """The client must not extend the expiry time of a stored answer."""
         async with made(bench, Verdict.PASS) as client:
             await bench.misbehave(GateFault.EXPIRED)
             assert not await passes(client)
 
     @case(needs="stored")
     async def test_an_unknown_verdict_is_no_answer(self, bench: GateClientBench) -> None:
-        """Neither pass nor fail is made of it."""
+        """The client must turn it into neither pass nor fail."""
         async with made(bench, Verdict.PASS) as client:
             await bench.misbehave(GateFault.UNKNOWN_VERDICT)
             assert isinstance(await failure_of(client), GateUnavailable)
 
     @case(needs="stored")
     async def test_garbage_is_no_answer(self, bench: GateClientBench) -> None:
-        """The same."""
+        """The client must turn an unreadable answer into neither pass nor fail."""
         async with made(bench, Verdict.PASS) as client:
             await bench.misbehave(GateFault.GARBAGE)
             assert isinstance(await failure_of(client), GateUnavailable)
 
     @case()
     async def test_a_gate_that_is_away_is_no_answer(self, bench: GateClientBench) -> None:
-        """An outage is not a `fail`: that would be counted, and could be overridden."""
+        """An outage is not the verdict fail: the sidecar counts that verdict, and an operator can override it."""
         async with made(bench, Verdict.PASS) as client:
             await bench.misbehave(GateFault.AWAY)
             assert isinstance(await failure_of(client), GateUnavailable)
 
     @case()
     async def test_the_same_object_recovers(self, bench: GateClientBench) -> None:
-        """After the place was away."""
+        """After an outage of the gate service, the client that existed before returns the verdict."""
         async with made(bench, Verdict.PASS) as client:
             await recovers(client, bench, GateFault.AWAY)
 
     @case(needs="stored")
     async def test_the_same_object_recovers_from_garbage(self, bench: GateClientBench) -> None:
-        """The same."""
+        """After an unreadable answer, the client that existed before returns the verdict."""
         async with made(bench, Verdict.PASS) as client:
             await recovers(client, bench, GateFault.GARBAGE)
 
     @case(needs="hang")
     async def test_a_hung_question_ends_when_cancelled(self, bench: GateClientBench) -> None:
-        """That is how a deadline arrives; the next question is answered."""
+        """The sidecar cancels a question at its deadline; the client answers the next question."""
         async with made(bench, Verdict.PASS) as client:
             await bench.misbehave(GateFault.HANG)
             hung = asyncio.ensure_future(client.ask(QUESTION))
@@ -165,7 +165,7 @@ class GateClientSuite(Suite):
 
     @case(needs="hang")
     async def test_a_hanging_gate_does_not_hold_up_the_event_loop(self, bench: GateClientBench) -> None:
-        """Turns go on meanwhile."""
+        """Turns continue while a gate hangs."""
         async with made(bench, Verdict.PASS) as client:
             await bench.misbehave(GateFault.HANG)
             async with lively_loop():
@@ -187,14 +187,14 @@ class GateClientSuite(Suite):
 
     @case()
     async def test_close_may_be_called_twice(self, bench: GateClientBench) -> None:
-        """And never raises."""
+        """The second `close` does not raise."""
         async with made(bench, Verdict.PASS) as client:
             await asyncio.wait_for(client.close(), SOON)
             await asyncio.wait_for(client.close(), SOON)
 
     @case()
     async def test_two_clients_are_independent(self, bench: GateClientBench) -> None:
-        """Each vertical has its own; closing one leaves the other."""
+        """Each vertical has its own client; closing one client does not affect the other."""
         async with made(bench, Verdict.PASS) as one:
             other = bench.make()
             await one.close()
@@ -203,7 +203,7 @@ class GateClientSuite(Suite):
 
     @case()
     async def test_secrets_show_in_no_text(self, bench: GateClientBench) -> None:
-        """Neither in the object's own nor in an error's."""
+        """Neither the text of the client nor the text of its exception contains a secret: both can reach a log."""
         async with made(bench, Verdict.PASS) as client:
             await bench.misbehave(GateFault.AWAY)
             texts = f"{client!r} {client} {await failure_of(client)!r}"
@@ -212,7 +212,7 @@ class GateClientSuite(Suite):
 
 @asynccontextmanager
 async def made(bench: GateClientBench, verdict: Verdict) -> AsyncIterator[GateClient]:
-    """Have the place with this verdict on `QUESTION`, and a client of it."""
+    """Start the gate service with this verdict on `QUESTION`, yield a client, and close the client."""
     async with bench.running():
         await bench.decide(QUESTION, verdict)
         client = bench.make()
@@ -224,12 +224,12 @@ async def made(bench: GateClientBench, verdict: Verdict) -> AsyncIterator[GateCl
 
 
 async def asked(client: GateClient, question: GateQuestion = QUESTION) -> GateAnswer:
-    """Ask with a bound."""
+    """Return the answer to a question; fail after `SOON` seconds."""
     return await asyncio.wait_for(client.ask(question), SOON)
 
 
 async def passes(client: GateClient) -> bool:
-    """Say whether the sidecar would take the answer for a pass."""
+    """Return whether the sidecar would accept the client's answer to `QUESTION` as a pass."""
     try:
         answer = await asked(client)
     except GateUnavailable:
@@ -239,7 +239,7 @@ async def passes(client: GateClient) -> bool:
 
 
 async def recovers(client: GateClient, bench: GateClientBench, fault: GateFault) -> None:
-    """Ask during a fault, and again after it: then the verdict arrives."""
+    """Ask during a fault and again after it; fail unless the second question gets the verdict."""
     await bench.misbehave(fault)
     await failure_of(client)
     await bench.misbehave(GateFault.NONE)
@@ -247,11 +247,11 @@ async def recovers(client: GateClient, bench: GateClientBench, fault: GateFault)
 
 
 async def failure_of(client: GateClient) -> Exception | None:
-    """Ask and return what it raised; None if it answered, or did not end in time."""
+    """Ask and return the client's exception; None if the client answered or took longer than `SOON` seconds."""
     try:
         async with asyncio.timeout(SOON) as guard:
             await client.ask(QUESTION)
-    except Exception as error:  # noqa: BLE001  which one it is, is for the case to judge
+    except Exception as error:  # noqa: BLE001  each case checks the class itself
         return None if guard.expired() else error
     return None
 

@@ -1,6 +1,6 @@
-"""A plugin of every kind that misbehaves as its settings say: `misbehaving`.
+"""The plugin `misbehaving`, which exists for every kind of plugin and misbehaves as its settings say.
 
-Select it for one vertical of a sidecar for tests, and see that this vertical fails closed while the others go on:
+Select it for one vertical of a test sidecar, and check that this vertical fails closed while the others continue:
 
     [plugins]
     enabled = ["sidecar-conformance"]
@@ -52,24 +52,24 @@ CLINGS: Final = 0.5
 
 @unique
 class Misbehaviour(StrEnum):
-    """What every call of the plugin does."""
+    """How every call of the plugin misbehaves."""
 
     BREAK = "break"
-    """Raises."""
+    """Each call raises an exception."""
     HANG = "hang"
-    """Does not end, and clings on for a while after it was cancelled."""
+    """Each call waits for ever, and continues for `CLINGS` seconds after its cancellation."""
     LIE = "lie"
-    """Returns something that must not be believed: another type, another digest, another user's data."""
+    """Each call returns a value that the sidecar must reject: another type, another digest, another user's data."""
     BLOCK = "block"
-    """Blocks its thread for `seconds`, then raises."""
+    """Each call blocks its thread for `seconds`, then raises an exception."""
     LARGE = "large"
-    """Lies at length: with as much text as no answer may have, or with fifty thousand flags."""
+    """Each call returns a value that is wrong and too large: a text of 1,000,000 characters, or 50,000 flags."""
     LEAK = "leak"
-    """Leaves a task behind, and raises with a secret in its message."""
+    """Each call leaves a task or thread behind, and raises an exception with a secret in its message."""
 
 
 class Blocking:
-    """Where calls that block their thread wait. A test sees how many do, and lets them go."""
+    """Blocks threads until a test releases them, and counts the blocked threads."""
 
     def __init__(self) -> None:
         self._released = threading.Event()
@@ -82,7 +82,7 @@ class Blocking:
         return self._waiting
 
     def wait(self, seconds: float) -> None:
-        """Block this thread."""
+        """Block this thread until `release`, at most for this time."""
         with self._lock:
             self._waiting += 1
         self._released.wait(seconds)
@@ -90,22 +90,22 @@ class Blocking:
             self._waiting -= 1
 
     def release(self) -> None:
-        """Let every call go, those that come later too."""
+        """Release all blocked calls; later calls do not block."""
         self._released.set()
 
     def hold(self) -> None:
-        """Block calls again that come from now on."""
+        """Undo `release`: block later calls again."""
         self._released.clear()
 
 
 BLOCKING: Final = Blocking()
-"""Of all calls in this process."""
+"""Blocks the calls of all instances of the plugin in this process."""
 
 SpecT = TypeVar("SpecT", bound=PluginSpec)
 SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {
-        "how": {"enum": [each.value for each in Misbehaviour], "description": "What every call does."},
+        "how": {"enum": [member.value for member in Misbehaviour], "description": "What every call does."},
         "seconds": {"type": "number", "minimum": 0, "description": f"How long `block` blocks; default: {BLOCKED:g}."},
     },
     "required": ["how"],
@@ -114,11 +114,11 @@ SCHEMA: Final[Mapping[str, Any]] = {
 
 
 class Misbehaving:
-    """The object of every kind but runners and lifecycle policies: each of its calls misbehaves.
+    """The object of every kind of plugin except lifecycle policies. Each of its methods misbehaves.
 
     Args:
-        settings: of the instance.
-        target: of a runner.
+        settings: the settings of the instance.
+        target: the target of a runner; empty for all other kinds.
     """
 
     def __init__(self, settings: Mapping[str, Any], target: str = "") -> None:
@@ -129,21 +129,21 @@ class Misbehaving:
         self._left: list[asyncio.Task[None]] = []
 
     async def fetch(self) -> FlagReport:
-        """Of a flag backend. Lies with every flag on, in a form that is none."""
+        """Method of a flag backend. Its wrong answer is no `FlagReport`, but a dict that says that every flag is on."""
         if self.how is Misbehaviour.LARGE:
             return FlagReport(frozenset(f"no_such_flag_{number}" for number in range(50_000)), "1")
         return cast("FlagReport", await self._act({"on": "everything"}))
 
     async def changed(self) -> None:
-        """Of a flag backend. Never hints: what matters is the fetch."""
+        """Method of a flag backend. Never returns, because tests misbehave in `fetch`."""
         await asyncio.Event().wait()
 
     async def ask(self, question: GateQuestion) -> GateAnswer:
-        """Of a gate client. Lies with a pass for another digest."""
+        """Method of a gate client. Its wrong answer is a pass for another digest."""
         return cast("GateAnswer", await self._act(_pass_for_another(question, self._padding)))
 
     async def enrich(self, call: EnricherCall) -> EnricherReply:
-        """Of a connector. Lies with the data of another user."""
+        """Method of a connector. Its wrong answer has the data of another user."""
         body = {
             "principal": f"not-{call.principal}",
             "version": "1.0.0",
@@ -153,21 +153,21 @@ class Misbehaving:
         return cast("EnricherReply", await self._act(EnricherAnswer(msgspec.json.encode(body))))
 
     async def run(self, _request: RunRequest) -> AsyncIterator[RunnerEvent]:
-        """Of a runner. Lies with an event that is none."""
+        """Method of a runner. Its wrong answer is a text instead of an event."""
         yield cast("RunnerEvent", await self._act(f"done, believe me{self._padding}"))
 
     async def take(self, _entries: Sequence[AuditEntry]) -> None:
-        """Of an audit sink. Its lie is to have taken what it has thrown away, which no sidecar can see."""
+        """Method of an audit sink. It wrongly accepts entries and drops them, which no sidecar can detect."""
         await self._act(None)
 
     async def append(self, *_arguments: Any) -> Any:
-        """Of an episode memory, as the four below."""
+        """Method of an episode memory; the next four methods are the same. The wrong answer is a text."""
         return await self._act(f"remembered{self._padding}")
 
     read = own_turns = size = write_summary = append
 
     async def close(self) -> None:
-        """Hang where everything hangs: a stop does not wait for it."""
+        """Hang if every call hangs: the stop of a sidecar must not wait for a plugin."""
         if self.how is Misbehaviour.HANG:
             await _hangs()
 
@@ -187,14 +187,14 @@ class Misbehaving:
 
 
 class MisbehavingPolicy:
-    """A lifecycle policy, which is asked in a thread."""
+    """The lifecycle policy. The sidecar calls it in a thread."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.how = Misbehaviour(settings["how"])
         self.seconds = float(settings.get("seconds", BLOCKED))
 
     def check(self, _facts: StepFacts) -> PolicyAnswer:
-        """Lie with a `yes` that is no answer."""
+        """Misbehave; the wrong answer is the text `yes` instead of a `PolicyAnswer`."""
         if self.how in {Misbehaviour.HANG, Misbehaviour.BLOCK}:
             BLOCKING.wait(self.seconds)
         if self.how in {Misbehaviour.LIE, Misbehaviour.LARGE}:

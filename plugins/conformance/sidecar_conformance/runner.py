@@ -43,7 +43,7 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_a_run_ends_with_exactly_one_finish(self, bench: RunnerBench) -> None:
-        """It is the last event, and says that there was data."""
+        """`RunFinished` is the last event, and reports that no data were missing."""
         async with made(bench) as runner:
             events = await events_of(runner, request_for(AgentScript.ANSWER))
             assert [event for event in events if isinstance(event, RunFinished)] == [RunFinished()]
@@ -51,7 +51,7 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_status_and_component_come_as_the_sub_agent_gave_them(self, bench: RunnerBench) -> None:
-        """Once each, in order, the JSON meaning the same."""
+        """Each arrives once, in order, with equivalent JSON."""
         async with made(bench) as runner:
             events = await events_of(runner, request_for(AgentScript.ANSWER))
             status, component = (event for event in events if isinstance(event, StatusReported | ComponentMade))
@@ -63,7 +63,7 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_narration_joins_to_what_was_said(self, bench: RunnerBench) -> None:
-        """However it is cut into parts: nothing is lost, doubled or moved."""
+        """The parts of the narration, joined in order, are exactly the text of the sub-agent."""
         async with made(bench) as runner:
             events = await events_of(runner, request_for(AgentScript.ANSWER))
             said = "".join(event.text for event in events if isinstance(event, NarrationPart))
@@ -71,7 +71,7 @@ class RunnerSuite(Suite):
 
     @case(needs="usage")
     async def test_the_last_usage_is_the_total(self, bench: RunnerBench) -> None:
-        """Running totals, not differences."""
+        """Reports of tokens are running totals, not differences."""
         async with made(bench) as runner:
             events = await events_of(runner, request_for(AgentScript.ANSWER))
             usage = [event for event in events if isinstance(event, UsageReported)]
@@ -80,14 +80,14 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_missing_data_is_passed_on(self, bench: RunnerBench) -> None:
-        """Only the sub-agent knows that it answered without."""
+        """The runner reports that the sub-agent lacked data; no other part of the sidecar knows it."""
         async with made(bench) as runner:
             events = await events_of(runner, request_for(AgentScript.NO_DATA))
             assert events[-1] == RunFinished(data_unavailable=True)
 
     @case()
     async def test_an_empty_answer_stays_empty(self, bench: RunnerBench) -> None:
-        """The sidecar fails it for being empty, unless the card allows it; a runner makes up nothing in its place."""
+        """The runner adds no text: the sidecar itself fails an empty answer, unless the card allows it."""
         async with made(bench) as runner:
             events = await events_of(runner, request_for(AgentScript.EMPTY))
             assert "".join(event.text for event in events if isinstance(event, NarrationPart)) == ""
@@ -96,7 +96,7 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_what_was_made_before_a_failure_arrives_before_it(self, bench: RunnerBench) -> None:
-        """Component and narration are kept as evidence of what the sub-agent had done."""
+        """The record keeps component and narration of a failed run as evidence."""
         async with made(bench) as runner:
             events, error = await events_and_failure_of(runner, request_for(AgentScript.FAIL_LATE))
             assert isinstance(error, RunnerError)
@@ -106,14 +106,14 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_principal_and_context_arrive_unchanged(self, bench: RunnerBench) -> None:
-        """Byte for byte: no trimming, no Unicode normalisation."""
+        """They are equal byte for byte, without trimming or Unicode normalisation."""
         async with made(bench) as runner:
             await events_of(runner, request_for(AgentScript.ANSWER))
             assert [run.context for run in bench.seen] == [CONTEXT]
 
     @case()
     async def test_what_is_unknown_stays_unknown(self, bench: RunnerBench) -> None:
-        """No locale and no location are not empty ones."""
+        """An unknown locale or location stays None and does not become an empty text."""
         async with made(bench) as runner:
             context = replace(CONTEXT, locale=None, location=None, prior_context="", task_prompt="")
             await events_of(runner, request_for(AgentScript.ANSWER, context=context))
@@ -121,7 +121,7 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_arguments_contract_and_grant_arrive(self, bench: RunnerBench) -> None:
-        """Also what the sub-agent does not look at."""
+        """The sub-agent gets all of them unchanged, including arguments that it does not use."""
         async with made(bench) as runner:
             arguments = {"request": "answer", "limit": 3, "text": 'ä\n"x"', "deep": [{"n": None}]}
             await events_of(runner, request_for(AgentScript.ANSWER, arguments_json=json.dumps(arguments)))
@@ -133,7 +133,7 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_a_failing_sub_agent_fails_its_run_for_good(self, bench: RunnerBench) -> None:
-        """As `RunnerError`, reachable and not transient: its code would only fail again."""
+        """The `RunnerError` is not transient and not unreachable: another attempt would fail in the same way."""
         async with made(bench) as runner:
             error = await failure_of(runner, request_for(AgentScript.FAIL))
             assert isinstance(error, RunnerError)
@@ -141,7 +141,7 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_the_runner_works_after_a_failure(self, bench: RunnerBench) -> None:
-        """One bad run is one bad run."""
+        """A failed run does not affect the next run."""
         async with made(bench) as runner:
             await failure_of(runner, request_for(AgentScript.FAIL))
             events = await events_of(runner, request_for(AgentScript.ANSWER, "child-2"))
@@ -149,7 +149,7 @@ class RunnerSuite(Suite):
 
     @case(needs="remote")
     async def test_a_host_that_is_away_is_unreachable(self, bench: RunnerBench) -> None:
-        """Another attempt may succeed, and the breaker has to know."""
+        """The `RunnerError` is transient, so that the sidecar may retry, and unreachable, which the breaker counts."""
         async with bench.running():
             runner = bench.make_without_host()
             error = await failure_of(runner, request_for(AgentScript.ANSWER))
@@ -159,7 +159,7 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_a_cancelled_run_ends_soon(self, bench: RunnerBench) -> None:
-        """Later ones work."""
+        """The next run of this runner succeeds."""
         async with made(bench) as runner:
             run = hanging(runner)
             await asyncio.wait_for(bench.started("child-1"), SOON)
@@ -169,7 +169,7 @@ class RunnerSuite(Suite):
 
     @case(needs="cancels_agent")
     async def test_a_cancel_reaches_the_sub_agent(self, bench: RunnerBench) -> None:
-        """Its result is discarded, so it should stop requesting data."""
+        """The result is discarded, so the sub-agent must stop requesting data."""
         async with made(bench) as runner:
             run = hanging(runner)
             await asyncio.wait_for(bench.started("child-1"), SOON)
@@ -179,7 +179,7 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_runs_at_once_neither_wait_for_each_other_nor_mix(self, bench: RunnerBench) -> None:
-        """One hangs, one fails, one answers, each for another user."""
+        """Of three concurrent runs for different users, one hangs, one fails and one answers."""
         async with made(bench) as runner:
             run = hanging(runner, "child-1")
             await asyncio.wait_for(bench.started("child-1"), SOON)
@@ -198,7 +198,7 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_a_hanging_sub_agent_does_not_hold_up_the_event_loop(self, bench: RunnerBench) -> None:
-        """The event loop stays responsive meanwhile."""
+        """The event loop stays responsive while a sub-agent hangs."""
         async with made(bench) as runner:
             async with lively_loop():
                 run = hanging(runner)
@@ -233,7 +233,7 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_the_target_stays_the_same(self, bench: RunnerBench) -> None:
-        """It names what fails together, before and after work, and for two runners of one host."""
+        """The breaker counts failures by `target`, which must not change and is equal for all runners of one host."""
         async with made(bench) as runner:
             before = runner.target
             await events_of(runner, request_for(AgentScript.ANSWER))
@@ -244,7 +244,7 @@ class RunnerSuite(Suite):
 
     @case()
     async def test_no_text_shows_the_grant_or_the_user(self, bench: RunnerBench) -> None:
-        """Neither the runner's own nor an error's: both end in logs."""
+        """Neither the text of the runner nor the text of its exception contains them: both can reach a log."""
         async with made(bench) as runner:
             error = await failure_of(runner, request_for(AgentScript.FAIL))
             texts = f"{runner!r} {runner} {error!r} {error}"

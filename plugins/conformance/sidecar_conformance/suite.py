@@ -1,4 +1,4 @@
-"""What all suites share: cases, abilities, bounds, and a watch over the event loop."""
+"""Parts that all suites share: cases, abilities, time limits, and a check that the event loop is not blocked."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -7,24 +7,25 @@ from functools import wraps
 from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
 
 SECONDS: Final = 20.0
-"""Longest that one case may take."""
+"""Maximum seconds of one case."""
 SOON: Final = 5.0
-"""Seconds within which something must end that was told to; generous, for a busy machine."""
+"""Maximum seconds of one operation, e.g. a call or a cancellation; generous, for a busy machine."""
 STALL: Final = 1.0
-"""Seconds for which nothing may hold the event loop up."""
+"""Maximum seconds for which a plugin may block the event loop."""
 BEAT: Final = 0.02
+"""Seconds of one beat, the step in which cases wait."""
 
 P = ParamSpec("P")
 NEEDS: Final = "conformance_needs"
 
 
 class Suite:
-    """A set of cases. Subclass one of the suites, not this.
+    """The base class of all suites of cases. Plugin authors subclass one of the suites instead.
 
     Attributes:
-        abilities: each optional ability, with what it means.
-        closed: the abilities that this plugin does not have; their cases are not collected.
-        event_loop: the kind of loop that cases run in; None: asyncio's usual one.
+        abilities: optional ability of a plugin or its bench to the meaning of this ability.
+        closed: the abilities that the plugin or its bench does not have; pytest does not collect their cases.
+        event_loop: the class of the event loop in which cases run; None: asyncio's default.
     """
 
     abilities: ClassVar[Mapping[str, str]] = {}
@@ -32,10 +33,10 @@ class Suite:
     event_loop: ClassVar[type[asyncio.AbstractEventLoop] | None] = None
 
     def __init_subclass__(cls) -> None:
-        """Take away the cases that do not apply.
+        """Remove the cases of the abilities in `closed`.
 
         Raises:
-            TypeError: `closed` names an ability that the suite does not know.
+            TypeError: `closed` names an unknown ability.
         """
         unknown = sorted(cls.closed - set(cls.abilities))
         if unknown:
@@ -51,10 +52,10 @@ SuiteT = TypeVar("SuiteT", bound=Suite)
 def case(
     needs: str | None = None,
 ) -> Callable[[Callable[Concatenate[SuiteT, P], Coroutine[Any, Any, None]]], Callable[Concatenate[SuiteT, P], None]]:
-    """Make an async method a test that runs in an event loop of its own, within `SECONDS`.
+    """Return a decorator that makes an async method a test, which runs in its own event loop for at most `SECONDS`.
 
     Args:
-        needs: ability without which the case does not apply.
+        needs: the ability that the case requires; None: the case applies to every plugin.
     """
 
     def made(
@@ -77,9 +78,9 @@ def case_names(suite: type[Suite]) -> frozenset[str]:
 
 
 def failures_of(suite: type[Suite], bench_of: Callable[[], object]) -> Mapping[str, BaseException]:
-    """Run every case against a new bench each, outside pytest, and return those that fail, by name.
+    """Run every case with a new bench, without pytest, and return the exceptions of failed cases, by name of the case.
 
-    For tests of the suites themselves, and for looking at a plugin at a prompt.
+    Tests of the suites use this function. It also helps to examine a plugin interactively.
     """
     failed: dict[str, BaseException] = {}
     for name in sorted(case_names(suite)):
@@ -91,14 +92,14 @@ def failures_of(suite: type[Suite], bench_of: Callable[[], object]) -> Mapping[s
 
 
 async def beats(count: int = 5) -> None:
-    """Let the event loop turn for a while, so that what is going to happen by itself happens."""
+    """Wait for `count` beats of `BEAT` seconds, so that other tasks can progress."""
     for _ in range(count):
         await asyncio.sleep(BEAT)
 
 
 @asynccontextmanager
 async def lively_loop() -> AsyncIterator[None]:
-    """Fail if anything inside the block holds the event loop up for longer than `STALL` seconds."""
+    """Fail if code inside the block blocks the event loop for longer than `STALL` seconds."""
     loop = asyncio.get_running_loop()
     longest = 0.0
 

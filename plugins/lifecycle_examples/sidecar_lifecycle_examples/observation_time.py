@@ -18,7 +18,7 @@ class ObservationTime:
         self._at_least = duration(settings.get("at_least", "4h"))
 
     def check(self, facts: StepFacts) -> PolicyAnswer:
-        """Deny a step that gives users more too early; a first one, and one that takes away, come when they like."""
+        """Deny a step that gives users more too early. The first step, and steps that take away, are always allowed."""
         if not gives_more(facts) or facts.last_step_at is None:
             return ALLOWED
         earliest = facts.last_step_at + self._at_least

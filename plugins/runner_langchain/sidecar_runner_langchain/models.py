@@ -25,9 +25,9 @@ def model_of(card: Card) -> BaseChatModel:
     """Return the model of a card. Source: PC1-FR-2a, PC1-D-7.
 
     `provider_model` is a string of `init_chat_model`, such as `openai:gpt-5.4-mini` or `anthropic:claude-...`. With a
-    `base_url`, it is the model's name at that OpenAI-compatible endpoint, whatever it looks like.
+    `base_url`, it is the model's name at that OpenAI-compatible endpoint; a prefix `openai:` is removed.
 
-    The client repeats nothing by itself: what may be repeated is the contract's to say.
+    The client repeats no request by itself: the contract of the attempt decides what may be repeated.
 
     Raises:
         CardNotRunnable: the provider's package or its key is missing, or the name is unknown.

@@ -28,7 +28,7 @@ class RestSettings(TokenExchangeSettings):
     client_certificate_file: str | None = setting(
         None, description="PEM file of the sidecar's certificate for https. The files are followed when they change."
     )
-    client_key_file: str | None = setting(None, description="PEM file of its key; must not be readable for every user.")
+    client_key_file: str | None = setting(None, description="PEM file of its key; must not be readable by every user.")
 
     @property
     def tls(self) -> TlsFiles:

@@ -104,7 +104,8 @@ async def _know_arrays(connection: Connection) -> None:
     """Make the driver query the server for the types of arrays, which it does once for each connection.
 
     PostgreSQL compiles this query for seconds unless `jit` is off. Behind a pooler, a statement may reach a connection
-    of the server on which it is on. A transaction stays on one connection, so the query runs in one with `jit` off.
+    of the server on which `jit` is on. A transaction stays on one connection, so the query runs in a transaction that
+    switches `jit` off.
     """
     await connection.execute("begin; set local jit = off")
     await connection.fetchrow(KNOW_ARRAYS, *(None for _ in ARRAYS))

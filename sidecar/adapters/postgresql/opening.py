@@ -114,8 +114,8 @@ async def pending_migrations(
     """Return the steps that the database lacks, and change nothing.
 
     Raises:
-        DatabaseProblem: it has another version.
-        StoreUnavailable: it cannot be reached.
+        DatabaseProblem: the database is newer than this sidecar, or was created by other steps.
+        StoreUnavailable: the database cannot be reached.
     """
     connection = await connected(dsn, limits)
     try:
@@ -128,8 +128,9 @@ async def upgrade(dsn: str, migrations: Sequence[Migration], limits: ConnectionT
     """Apply the missing steps, in one transaction and one sidecar at a time; return them.
 
     Raises:
-        DatabaseProblem: it has another version, or the server is too old.
-        StoreUnavailable: it cannot be reached, or refuses the connection.
+        DatabaseProblem: the database is newer than this sidecar, or was created by other steps; or the server is too
+            old.
+        StoreUnavailable: the database cannot be reached, or refuses the connection.
     """
     connection = await connected(dsn, limits)
     try:
@@ -153,10 +154,10 @@ async def upgrade_tables(
         lock: number of the advisory lock.
 
     Raises:
-        DatabaseProblem: it has another version.
+        DatabaseProblem: the database is newer than this sidecar, or was created by other steps.
     """
     if not pending(migrations, await _applied(connection, table), where):
-        return ()  # before any lock: a database user without the right to change the schema can start
+        return ()  # before any lock: a sidecar can start although its database user may not change the schema
     async with connection.transaction():
         # A migration of a large table may take minutes, and other sidecars wait for the advisory lock as long.
         await connection.execute("set local statement_timeout = 0; set local lock_timeout = 0")

@@ -30,13 +30,13 @@ class PostgresErasing(PostgresReads):
 
     async def erasures(self) -> Sequence[TextsErased]:
         """Return the marker of every erasure."""
-        return [from_json(body, TextsErased) for (body,) in await self._asking.rows(ERASURES)]
+        return [from_json(body, TextsErased) for (body,) in await self._statements.rows(ERASURES)]
 
     async def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
         """Iterate over the turns whose texts contain these characters."""
         # The column holds MessagePack, which contains the UTF-8 bytes of each string unchanged.
         turn_id, sought = TurnId(""), text.encode()
-        while page := await self._asking.rows(SAYING, turn_id, PAGE, sought):
+        while page := await self._statements.rows(SAYING, turn_id, PAGE, sought):
             for each, says_so in page:
                 turn_id = TurnId(each)
                 if says_so:

@@ -75,7 +75,7 @@ class PostgresJournal(PostgresErasing):
         # their own, so that a slow list does not delay an append.
         self._writer = Connections(dsn, 1, options.limits)
         self._readers = Connections(dsn, options.reads, options.limits)
-        self._asking = StatementExecutor(self._writer, self._readers, "append to the record")
+        self._statements = StatementExecutor(self._writer, self._readers, "append to the record")
         self._made_ready: date | None = None
         """The last day, by the database's clock, for which partitions were created ahead."""
 
@@ -94,7 +94,7 @@ class PostgresJournal(PostgresErasing):
         # One statement, so it is one transaction without a round trip for BEGIN and COMMIT. At READ COMMITTED the
         # comparison with the head is repeated on the present row after a wait for its lock, so no stricter isolation is
         # needed.
-        stored = await self._asking.commit(partial(append, instance=self._instance, appends=appends))
+        stored = await self._statements.commit(partial(append, instance=self._instance, appends=appends))
         return [each.turn_id in stored for each in appends]
 
     async def renew_lease(self) -> None:
@@ -102,7 +102,7 @@ class PostgresJournal(PostgresErasing):
 
         Partitions are created a day ahead, so that no append has to; instances without facts are removed.
         """
-        ((lapsed, today),) = await self._asking.rows(RENEW, self._instance, self._options.lease)
+        ((lapsed, today),) = await self._statements.rows(RENEW, self._instance, self._options.lease)
         # The database decides by its own clock whether the lease had run out, in the statement that renews it. A local
         # clock could hide a pause of this process.
         if lapsed:
@@ -110,8 +110,8 @@ class PostgresJournal(PostgresErasing):
             self._options.anomaly("lease_lapsed", f"{self._instance} was taken for dead for a while")
         if today != self._made_ready:
             try:
-                await self._asking.rows(AHEAD, today)
-                await self._asking.rows(FORGET_INSTANCES)
+                await self._statements.rows(AHEAD, today)
+                await self._statements.rows(FORGET_INSTANCES)
                 # Set only after both statements: if one fails, the next renewal tries again.
                 self._made_ready = today
             except StoreUnavailable as refused:  # then the first append of a day creates its partitions
@@ -122,6 +122,6 @@ class PostgresJournal(PostgresErasing):
         # An error is ignored: the lease then expires by itself, and only the takeover begins later.
         with suppress(StoreUnavailable, TimeoutError):
             async with asyncio.timeout(RELEASE_SECONDS):
-                await self._asking.value(RELEASE, self._instance)
+                await self._statements.value(RELEASE, self._instance)
         self._writer.close()
         self._readers.close()

@@ -102,6 +102,7 @@ class PostgresProjection:
         # must not replace them.
         positions = reached.reached
         marks = [(name, mark.number, mark.link) for name, mark in positions.items() if name in self._leased]
+        # The 24 arguments of `KEEP`. Database functions take rows as one array for each column.
         values = (
             *(self._instance, reached.generation, reached.alterations),
             *(_columns(marks, 3)),
@@ -196,6 +197,7 @@ def _values(line: TurnLine) -> tuple[Any, ...]:
 
 
 def _as_it_is(time: datetime) -> datetime:
+    # PostgreSQL stores times; other databases need a conversion here.
     return time
 
 

@@ -80,16 +80,16 @@ class PostgresReads:
     removes in the meantime are missing from later pages.
     """
 
-    _asking: StatementExecutor
+    _statements: StatementExecutor
     _readers: Connections
     _instance: InstanceId
 
     async def facts(self, turn_id: TurnId) -> TurnFacts:
         """Return all facts of a turn."""
-        day = await self._asking.value(DAY, turn_id)
+        day = await self._statements.value(DAY, turn_id)
         # Two statements, but no race: the day of a turn never changes, and facts are only added. If retention removes
         # the turn in between, the result is empty.
-        rows = [] if day is None else await self._asking.rows(FACTS, day, [turn_id])
+        rows = [] if day is None else await self._statements.rows(FACTS, day, [turn_id])
         living = {InstanceId(row["instance_id"]) for row in rows if row["living"]}
         # The columns of the turn's head are the same in each row.
         versions, index = tuple(row["version"] for row in rows), _index(rows[0]) if rows else None
@@ -102,41 +102,41 @@ class PostgresReads:
 
     async def last_called(self, episode_id: EpisodeId) -> TurnId | None:
         """Return the episode's last turn with a call."""
-        turn_id: TurnId | None = await self._asking.value(LAST_CALLED, episode_id)
+        turn_id: TurnId | None = await self._statements.value(LAST_CALLED, episode_id)
         return turn_id
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
         """Return dispatches whose owner's lease has expired."""
-        rows = await self._asking.rows(LEFT_BEHIND, self._instance, limit)
+        rows = await self._statements.rows(LEFT_BEHIND, self._instance, limit)
         return [(TurnId(turn_id), DispatchId(dispatch_id)) for turn_id, dispatch_id in rows]
 
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
         """Return turns whose parent is lost."""
-        return [TurnId(turn_id) for (turn_id,) in await self._asking.rows(OVERDUE, now, limit)]
+        return [TurnId(turn_id) for (turn_id,) in await self._statements.rows(OVERDUE, now, limit)]
 
     async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
         """Return turns that have not ended, by the time of their first fact."""
-        return [TurnId(turn_id) for (turn_id,) in await self._asking.rows(NEWEST_OPEN, before, limit)]
+        return [TurnId(turn_id) for (turn_id,) in await self._statements.rows(NEWEST_OPEN, before, limit)]
 
     async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
         """Return the turns that have some of the next facts."""
-        return await changed(self._asking, after, limit, only)
+        return await changed(self._statements, after, limit, only)
 
     async def erased_turns(self) -> Sequence[TurnId]:
         """Return the turns that have facts without texts."""
-        return [TurnId(turn_id) for (turn_id,) in await self._asking.rows(ERASED)]
+        return [TurnId(turn_id) for (turn_id,) in await self._statements.rows(ERASED)]
 
     # --- archive
 
     async def roots(self) -> Sequence[RootState]:
         """Return the running roots."""
-        return [RootState(*row) for row in await self._asking.rows(ROOTS)]
+        return [RootState(*row) for row in await self._statements.rows(ROOTS)]
 
     async def facts_of_day(self, day: date) -> AsyncIterator[Stored]:
         """Iterate over all facts of the turns of a day."""
         instance, number = "", 0
         # A page begins after a fact and not at an offset, so rows that are added or removed meanwhile shift nothing.
-        while page := await self._asking.rows(OF_DAY, day, instance, number, PAGE):
+        while page := await self._statements.rows(OF_DAY, day, instance, number, PAGE):
             for row in page:
                 yield fact_from(row)
             instance, number = page[-1]["instance_id"], page[-1]["number"]
@@ -144,18 +144,18 @@ class PostgresReads:
     async def turn_ids(self) -> AsyncIterator[TurnId]:
         """Iterate over all turns."""
         turn_id = TurnId("")
-        while page := await self._asking.rows(TURN_IDS, turn_id, PAGE):
+        while page := await self._statements.rows(TURN_IDS, turn_id, PAGE):
             for (each,) in page:
                 turn_id = TurnId(each)
                 yield turn_id
 
     async def markers(self) -> Sequence[FactsRemoved]:
         """Return every marker."""
-        return [from_json(body, FactsRemoved) for (body,) in await self._asking.rows(MARKERS)]
+        return [from_json(body, FactsRemoved) for (body,) in await self._statements.rows(MARKERS)]
 
     async def removable(self, ended_before: datetime) -> Sequence[RootState]:
         """Return the roots of days that are old enough."""
-        return [RootState(*row) for row in await self._asking.rows(REMOVABLE, ended_before)]
+        return [RootState(*row) for row in await self._statements.rows(REMOVABLE, ended_before)]
 
     async def remove(self, markers: Sequence[FactsRemoved]) -> int:
         """Store the markers, and drop the partitions of the days that they name."""
@@ -167,8 +167,8 @@ class PostgresReads:
 
     async def _of_day(self, sql: str, turn_id: TurnId, value: Any) -> list[Any]:
         """Return the rows of a statement about a turn, which takes the day of the turn and `value`."""
-        day = await self._asking.value(DAY, turn_id)
-        return [] if day is None else await self._asking.rows(sql, day, value)
+        day = await self._statements.value(DAY, turn_id)
+        return [] if day is None else await self._statements.rows(sql, day, value)
 
     async def _run_long(self, sql: str, value: Any) -> int:
         """Run one statement that may take long; return the number of removed rows."""

@@ -58,7 +58,7 @@ class PostgresRollouts(TabledRollouts):
         # One writing connection: all changes of rollouts lock the same row, so a second connection would only wait.
         self._writer = Connections(dsn, 1, limits)
         self._own_readers = Connections(dsn, READERS, limits) if readers is None else None
-        self._asking = StatementExecutor(
+        self._statements = StatementExecutor(
             self._writer, readers or self._own_readers or self._writer, "keep a change of a rollout"
         )
         self._changes = Changes(dsn, CHANNEL, CHANGED, limits)
@@ -101,14 +101,14 @@ class PostgresRollouts(TabledRollouts):
         return [each for each in await self._read(_published_within(within)) if each.instance != self._instance]
 
     async def _read(self, steps: Steps[Result]) -> Result:
-        return await run(self._asking.rows, steps)
+        return await run(self._statements.rows, steps)
 
     async def _transaction(self, work: Callable[[], Steps[Result]]) -> Result:
         async def transaction(connection: Connection) -> Result:
             # A new generator for each attempt: `write` repeats the transaction after a deadlock.
             return await run(connection.fetch, work())
 
-        return await self._asking.write(transaction)
+        return await self._statements.write(transaction)
 
     def _notify_readers(self) -> None:
         # Readers in this process are told by the same connection as those in other processes.

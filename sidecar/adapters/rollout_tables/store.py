@@ -79,13 +79,13 @@ class TabledRollouts(AuditReads):
             StoreUnavailable: the database cannot be reached.
         """
         # One id for all attempts of this write, by which a repetition finds what an earlier attempt has stored.
-        written = partial(self._write_and_notify, partial(writing.write, change, self._next_id()))
+        attempt = partial(self._write_and_notify, partial(writing.write, change, self._next_id()))
         if change.answer is not None:
             # If the answer to a commit is lost, the write is repeated. The database recognises it by its ids.
-            await confirmed(written)
+            await confirmed(attempt)
         else:
             # Without a stored answer, a comparison with the stored rollout shows whether the lost commit succeeded.
-            await confirmed_by(partial(self._is_rollout, change), written)
+            await confirmed_by(partial(self._rollout_is_stored, change), attempt)
 
     async def answer(self, request_id: str) -> StoredAnswer | None:
         """Return the stored answer to a request."""
@@ -128,7 +128,7 @@ class TabledRollouts(AuditReads):
         # by which it differs from another operator's flag of the same revision.
         flag = StoredFlag(name, on, expected_revision + 1, at, by)
         await confirmed_by(
-            partial(self._is_flag, flag), partial(self._write_and_notify, partial(writing.set_flag, flag))
+            partial(self._flag_is_stored, flag), partial(self._write_and_notify, partial(writing.set_flag, flag))
         )
         return flag
 
@@ -163,6 +163,7 @@ class TabledRollouts(AuditReads):
         """Convert a time as the database returns it."""
 
     async def _confirm(self, work: Callable[[], Steps[Result]]) -> Result:
+        """Run `work` in a transaction; repeat it if the answer to its commit was lost. Readers are not notified."""
         return await confirmed(partial(self._transaction, work))
 
     async def _write_and_notify(self, work: Callable[[], Steps[None]]) -> None:
@@ -170,10 +171,10 @@ class TabledRollouts(AuditReads):
         await self._transaction(work)
         self._notify_readers()
 
-    async def _is_rollout(self, change: RolloutWrite) -> bool:
+    async def _rollout_is_stored(self, change: RolloutWrite) -> bool:
         return change.rollout is not None and await self.rollout(change.slot) == change.rollout
 
-    async def _is_flag(self, flag: StoredFlag) -> bool:
+    async def _flag_is_stored(self, flag: StoredFlag) -> bool:
         return await self._read(reading.flag(flag.name)) == flag
 
     def _next_id(self) -> str:

@@ -3,8 +3,9 @@
 Only this process writes the file. A stop is on disk before its request is answered. If it cannot be written, it is in
 effect in memory, and is written together with the next stop.
 
-Entries are appended. A large file is replaced by one with the entries that still count: a watchdog may ramp down for
-months, and the file must not grow until a start fails.
+Entries are appended. A large file is replaced by one with the entries that still count. Without this, a program that
+ramps definitions down automatically would let the file grow beyond `LARGEST` within months, and the sidecar would not
+start.
 """
 
 import asyncio
@@ -49,6 +50,7 @@ class TombstonesInFile:
         self._path = path
         self._handle = handle
         self._rewritten_from = REWRITTEN_FROM  # size in bytes from which the next write compacts the file
+        # `held`: definitions that a damaged line may have killed. They count as killed.
         self._memory = TombstonesInMemory(contents.stops, contents.recorded, contents.held)
         self._damaged = b"".join(raw + b"\n" for raw in contents.damaged.values())
         self._unwritten = b""  # lines that are in effect, but not in the file yet
@@ -191,9 +193,10 @@ async def opened_tombstones(path: Path, report: Callable[[str, str], None]) -> A
 def _damage(path: Path, contents: TombstoneFileContents) -> str:
     """Return a text about the unreadable lines, their effect, and the remedy."""
     lines = ", ".join(str(number) for number, _ in zip(contents.damaged, range(MOST_NAMED), strict=False))
-    held = ", ".join(sorted(contents.held)[:MOST_NAMED]) or "none can be told from them"
+    perhaps_killed = ", ".join(sorted(contents.held)[:MOST_NAMED]) or "none can be told from them"
     return (
-        f"line {lines} of {path} cannot be read and may have been a kill. Not served here because of that: {held}. "
+        f"line {lines} of {path} cannot be read and may have been a kill. "
+        f"Not served here because of that: {perhaps_killed}. "
         "Compare the file with the record, repeat the kills that the record lacks, then remove the line while the "
         "sidecar is stopped"
     )
@@ -239,10 +242,12 @@ def _check_and_read(path: Path, handle: int) -> TombstoneFileContents:
         raise TombstonesUnusable(f"{path} was replaced just now: another sidecar uses it; give each a file of its own")
     content = os.pread(handle, status.st_size, 0)
     contents = read_lines(content)
-    # The last line is complete except for its end. Without the line end, the next line would be appended to it.
+    # `length` counts a line end for each complete line. It exceeds the content if the last line lacks only this line
+    # end, which is written here: the next line would otherwise be appended to the last one.
     if contents.length > len(content):
         _write_at(handle, b"\n", len(content))
-    # Removes an incomplete last line, whose stop was never acknowledged. The next write would begin in it.
+    # Changes the file only if its last line is incomplete. The stop of such a line was never acknowledged, so the line
+    # is removed: the next write would begin in it.
     os.ftruncate(handle, contents.length)
     return contents
 

@@ -48,6 +48,7 @@ def wait_for_replicas(client: OperatorClient, commands: OperatorCommands, versio
     until = commands.passed() + patience.total_seconds()
     while True:
         try:
+            # All pages of the list, from one sidecar: every replica reports its version to the record.
             answer: pb.ListReplicasResponse = client.ask_all("ListReplicas", pb.ListReplicasRequest(), "replicas")
         except CannotOperate as problem:
             waited = Waited(version, [f"the replicas cannot be listed: {problem}"])

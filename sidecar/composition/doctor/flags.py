@@ -29,7 +29,7 @@ async def examine_flags(
 ) -> Sequence[Finding]:
     """Return a finding for each flag backend in use, except `embedded`, which is a part of the record."""
     findings: list[Finding] = []
-    making = PluginThreads(policy.host, lambda kind, details: None)
+    plugin_threads = PluginThreads(policy.host, lambda kind, details: None)
     # A call that exceeds its limit is abandoned, not awaited. `asyncio.run` cancels it at the end, so that the process
     # can end.
     calls = PluginCalls(OwnedTasks(lambda name, error: None), lambda plugin, count: None)
@@ -39,7 +39,7 @@ async def examine_flags(
             continue
         names = _flags_of_definitions(policy, catalogue, spec.name)
         try:
-            backend = making.made(spec, partial(make_flag_backend, spec, settings.flags.get(spec.name, {})))
+            backend = plugin_threads.made(spec, partial(make_flag_backend, spec, settings.flags.get(spec.name, {})))
         except PluginProblem as problem:
             findings.append(error(AREA, spec.name, problem.what, problem.remedy))
             continue

@@ -91,7 +91,10 @@ async def examine_runners(
     for card in catalogue.cards.values():
         if card.definition.slot in offered:
             _add_to_target(card, targets, policy, settings, by_target, findings)
-    checks = [_examine_host(at, names, seconds, _channels(settings, at.instance)) for at, names in by_target.items()]
+    checks = [
+        _examine_host(target, names, seconds, _channels(settings, target.instance))
+        for target, names in by_target.items()
+    ]
     return [*findings, *await asyncio.gather(*checks)]
 
 
@@ -111,10 +114,10 @@ def _add_to_target(
         findings.append(error("runners", str(definition.id), problem.what, problem.remedy))
         return
     plugin = policy.host.plugin_of(runner)
-    # A card without any target is reported by `without_target`, above.
-    target = targets.of(card) or settings.runners.get(runner.name, {}).get("target")
-    if target:
-        by_target.setdefault(_Target(runner.name, plugin, target), []).append(str(definition.id))
+    # A card without any address is reported by `without_target` in `examine_runners`.
+    address = targets.of(card) or settings.runners.get(runner.name, {}).get("target")
+    if address:
+        by_target.setdefault(_Target(runner.name, plugin, address), []).append(str(definition.id))
 
 
 def _channels(settings: Settings, instance: str) -> Callable[[str], grpc.aio.Channel]:
@@ -142,18 +145,18 @@ def _without_plugin(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _examine_host(
-    at: _Target, names: Sequence[str], seconds: float, open_channel: Callable[[str], grpc.aio.Channel]
+    target: _Target, names: Sequence[str], seconds: float, open_channel: Callable[[str], grpc.aio.Channel]
 ) -> Finding:
-    about = f"{', '.join(names)} at {at.address}"
+    about = f"{', '.join(names)} at {target.address}"
     # Other runners have protocols of their own; only the TCP connection can be checked.
-    if at.plugin != GRPC:
-        parts = urlsplit(at.address)
+    if target.plugin != GRPC:
+        parts = urlsplit(target.address)
         # No host and port in the address, e.g. that of a runner that starts processes.
         if parts.hostname is None:
-            return ok("runners", about, f"runner `{at.instance}`: not checked")
-        return await _examine_connection("runners", about, parts.hostname, _port_of(at.address), seconds)
+            return ok("runners", about, f"runner `{target.instance}`: not checked")
+        return await _examine_connection("runners", about, parts.hostname, _port_of(target.address), seconds)
     # The standard health service, because a `Run` would start work.
-    async with open_channel(at.address) as channel:
+    async with open_channel(target.address) as channel:
         ask = channel.unary_unary(
             HEALTH,
             request_serializer=health_pb2.HealthCheckRequest.SerializeToString,

@@ -119,7 +119,7 @@ def flag_timing(settings: Settings) -> FlagTiming:
 def policy_settings(settings: Settings) -> PolicySettings:
     """Return the selection of plugins."""
     configured = settings.policy
-    # Without a default for `memory`: a vertical without its own choice uses that of the default.
+    # No default is filled in for `memory` here: a vertical that chooses none uses the choice of `policy.default`.
     verticals = {Vertical(name): PolicyNames(**_plain(names)) for name, names in configured.verticals.items()}
     # The default follows the record: conversations that outlive a record in memory would belong to no recorded turn.
     memory = configured.default.memory or ("in_process" if settings.record.database == "memory" else "store")
@@ -174,9 +174,9 @@ def signing_keys(settings: KeysSettings, redactor: Redactor) -> KeySet:
     """
     texts = _texts_in("keys.files", settings.files, read_secrets)
     # Before the keys are used: a later error may quote them.
-    redactor.learn(each for every in texts.values() for each in every)
+    redactor.learn(key for file_keys in texts.values() for key in file_keys)
     # A file may hold several keys, e.g. the old and the new one during a rotation.
-    keys = {key_id: tuple(each.encode() for each in every) for key_id, every in texts.items()}
+    keys = {key_id: tuple(key.encode() for key in file_keys) for key_id, file_keys in texts.items()}
     # Without a choice, the first key signs; all keys verify.
     return KeySet(keys, settings.signing or next(iter(keys)))
 
@@ -188,7 +188,7 @@ def signature_keys(settings: SignatureSettings, redactor: Redactor) -> Mapping[s
         SettingsProblem: lists every key file that cannot be used.
     """
     texts = _texts_in("signatures.files", settings.files, read_secret)
-    # As above: an error must not quote a key.
+    # Before the keys are used: a later error may quote them.
     redactor.learn(texts.values())
     return {key_id: text.encode() for key_id, text in texts.items()}
 

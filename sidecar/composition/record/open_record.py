@@ -242,7 +242,7 @@ async def _postgresql(
         from sidecar.adapters.rollout_postgresql import PostgresRollouts  # noqa: PLC0415  the same holds
     except ModuleNotFoundError:
         raise DatabaseProblem("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
-    dsn = dsn_of(configured, dependencies.redactor)  # before the driver can quote it
+    dsn = dsn_of(configured, dependencies.redactor)  # first: later errors of the driver may quote the address
     limits = ConnectionTimeouts(
         configured.connect_timeout.total_seconds(), configured.statement_timeout.total_seconds()
     )

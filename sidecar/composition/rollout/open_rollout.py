@@ -84,60 +84,60 @@ class OpenRollout(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def opened_rollout(around: RolloutDependencies) -> AsyncIterator[OpenRollout]:
+async def opened_rollout(dependencies: RolloutDependencies) -> AsyncIterator[OpenRollout]:
     """Build all objects and record the configuration once; close the opened objects at the end.
 
     Raises:
         SettingsProblem: the hash function assigns users to other buckets than earlier releases, which would move them
-            between definitions; or the tombstone file (kills that are not recorded yet) cannot be used; or the library
-            of an audit sink is not installed.
+            between definitions; or the tombstone file (kills and ramp-downs of this sidecar) cannot be used; or the
+            library of an audit sink is not installed.
         PluginProblem: an audit sink cannot be created.
     """
     if moved := moved_buckets():  # before anything is opened: such a start would move users to other definitions
         raise SettingsProblem(list(moved))
-    recorder = MeasuringRolloutRecorder(around.metrics, around.ports.recorder.anomaly)
-    making = PluginThreads(around.policy.host, recorder.anomaly)
-    gates = ChosenGates(around.policy, around.settings.gates, recorder.anomaly, making)
-    policies = ChosenPolicies(around.policy, around.settings.lifecycle, recorder.anomaly, making)
+    recorder = MeasuringRolloutRecorder(dependencies.metrics, dependencies.ports.recorder.anomaly)
+    plugin_threads = PluginThreads(dependencies.policy.host, recorder.anomaly)
+    gates = ChosenGates(dependencies.policy, dependencies.settings.gates, recorder.anomaly, plugin_threads)
+    policies = ChosenPolicies(dependencies.policy, dependencies.settings.lifecycle, recorder.anomaly, plugin_threads)
     try:
         # Tombstones first: kills of an earlier process take effect before anything can be served.
         async with (
-            _tombstones(around.settings, recorder.anomaly) as tombstones,
-            opened_sinks(around.policy, around.settings, around.redactor, making) as sinks,
+            _tombstones(dependencies.settings, recorder.anomaly) as tombstones,
+            opened_sinks(dependencies.policy, dependencies.settings, dependencies.redactor, plugin_threads) as sinks,
         ):
             ports = RolloutPorts(
-                store=around.record.rollouts,
+                store=dependencies.record.rollouts,
                 tombstones=tombstones,
-                clock=around.ports.clock,
-                ids=around.ports.ids,
+                clock=dependencies.ports.clock,
+                ids=dependencies.ports.ids,
                 recorder=recorder,
-                definitions=around.ports.definitions,
-                flags=around.ports.flags,
-                record=around.record.store,
-                validate=around.validate,
-                turns=around.turns,
+                definitions=dependencies.ports.definitions,
+                flags=dependencies.ports.flags,
+                record=dependencies.record.store,
+                validate=dependencies.validate,
+                turns=dependencies.turns,
                 gate_for=gates.client_for,
                 policies_of=policies.of_vertical,
                 writer_of=flag_writers(
-                    around.ports.flags.backends,
-                    around.policy.flag_routes,
-                    around.settings.flags,
-                    around.record.rollouts,
-                    around.ports.clock,
-                    PluginCalls(around.ports.spawner, hung_reports(around.ports.recorder)),
+                    dependencies.ports.flags.backends,
+                    dependencies.policy.flag_routes,
+                    dependencies.settings.flags,
+                    dependencies.record.rollouts,
+                    dependencies.ports.clock,
+                    PluginCalls(dependencies.ports.spawner, hung_reports(dependencies.ports.recorder)),
                 ),
                 ask_policy=PolicyThreads().ask,
-                serve_unflagged_at_once=around.settings.rollout.auto_promote_unflagged,
-                turn_lifetime=around.settings.dispatch.turn_lifetime,
-                decommission_window=timedelta(days=around.settings.rollout.decommission_days),
+                serve_unflagged_at_once=dependencies.settings.rollout.auto_promote_unflagged,
+                turn_lifetime=dependencies.settings.dispatch.turn_lifetime,
+                decommission_window=timedelta(days=dependencies.settings.rollout.decommission_days),
             )
-            yield await _joined(around, ports, recorder, sinks)
+            yield await _joined(dependencies, ports, recorder, sinks)
     finally:
         await gates.close()  # created before the files are opened, so closed after them
 
 
 async def _joined(
-    around: RolloutDependencies,
+    dependencies: RolloutDependencies,
     ports: RolloutPorts,
     recorder: MeasuringRolloutRecorder,
     sinks: Mapping[str, AuditSink],
@@ -145,33 +145,33 @@ async def _joined(
     """Connect the operations, and make the rollouts ready for the first bind."""
     operations = assemble_rollout(ports)
     # Registered before the first look: a kill flag that falls in between would be missed.
-    around.ports.flags.add_observer(operations.stops.edges.observe)
-    embedded = [name for name, each in around.ports.flags.backends.items() if isinstance(each, EmbeddedFlags)]
+    dependencies.ports.flags.add_observer(operations.stops.edges.observe)
+    embedded = [name for name, each in dependencies.ports.flags.backends.items() if isinstance(each, EmbeddedFlags)]
     # A view may gate a definition by a flag that was switched in the same step; the flag must be read first.
-    operations.views.before_showing(lambda _: around.ports.flags.refresh(embedded))
+    operations.views.before_showing(lambda _: dependencies.ports.flags.refresh(embedded))
     # Exports read the recorded events, not the steps themselves, so that a sink that was down receives them later.
-    export = AuditExport(ports.store, sinks, around.record.store.instance, around.ports.clock, recorder)
-    cohorts = CohortCount(around.ports.clock, recorder, around.settings.rollout.max_cohorts)
+    export = AuditExport(ports.store, sinks, dependencies.record.store.instance, dependencies.ports.clock, recorder)
+    cohorts = CohortCount(dependencies.ports.clock, recorder, dependencies.settings.rollout.max_cohorts)
     # Reads the rollouts first, because the configuration is compared with them.
     await operations.views.look()
     # Before the first bind: a definition that is not recorded is not served.
     await operations.definition_watch.look()
-    # Again: the view must contain what was just recorded.
+    # Read the rollouts again: the view must contain what was just recorded.
     await operations.views.look()
     # After the second look: only now do the rollouts name all flags, also those of definitions that left the
     # configuration.
-    await _pass_flag_names(around, operations)
-    _show(around.metrics, operations, export, cohorts)
+    await _pass_flag_names(dependencies, operations)
+    _show(dependencies.metrics, operations, export, cohorts)
     # The name of a loop is the class of its method, as in `running.py`.
     named_loops = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in operations.loops]
-    cache = DefinitionCache(around.ports.definitions, operations.definition_watch, ports.store, recorder)
+    cache = DefinitionCache(dependencies.ports.definitions, operations.definition_watch, ports.store, recorder)
     return OpenRollout(operations, cache, [*named_loops, *export.loops], cohorts.bound_in, export.problems)
 
 
-async def _pass_flag_names(around: RolloutDependencies, operations: RolloutOperations) -> None:
+async def _pass_flag_names(dependencies: RolloutDependencies, operations: RolloutOperations) -> None:
     """Pass the names of the flags to backends that cannot list flags, before the first bind."""
-    routes, definitions, views = around.policy.flag_routes, around.ports.definitions, operations.views
-    await around.ports.flags.set_flag_names(
+    routes, definitions, views = dependencies.policy.flag_routes, dependencies.ports.definitions, operations.views
+    await dependencies.ports.flags.set_flag_names(
         lambda backend: flag_names(backend, routes, definitions.current(), views.current())
     )
 
@@ -197,7 +197,7 @@ def _show(metrics: Metrics, operations: RolloutOperations, export: AuditExport, 
 
 @asynccontextmanager
 async def _tombstones(settings: Settings, report: Callable[[str, str], None]) -> AsyncIterator[Tombstones]:
-    """Open the file of kills. With the record in memory there is no file, and kills end with the process."""
+    """Open the tombstone file. With the record in memory there is no file, and stops end with the process."""
     # A kill that outlives the rollout it belongs to would kill a definition that has no history.
     if settings.record.database == "memory":
         yield TombstonesInMemory()

@@ -141,7 +141,7 @@ class LoopReports:
 
     def loop_down(self, name: str, error: BaseException) -> None:
         """Report that a loop has ended."""
-        self._deaths.add(name)  # counted for `NOT_NEEDED_FOR_TURNS`, too: alerts decide themselves
+        self._deaths.add(name)  # also of `NOT_NEEDED_FOR_TURNS`: alert rules select the loops themselves
         self._log.error(event_names.LOOP_DIED, "a background loop has ended and is restarted", error, loop=name)
         # Audit exports are not needed for turns, either; there is one loop for each sink.
         if name not in NOT_NEEDED_FOR_TURNS and not name.startswith(AUDIT_EXPORT):

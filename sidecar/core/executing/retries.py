@@ -1,7 +1,7 @@
 """When a failed attempt may be repeated: the contract's attempts, a budget for all, a breaker per target and slot.
 
-Retries are for transient axis-1 failures only; never for a principal mismatch, a refusal or axis 2 (TN-24, PC2-D-39).
-Times are monotonic seconds.
+Retries are for transient failures of the execution (`Axis.EXECUTION`) only; never for a principal mismatch, a refusal
+or a failure of the data (`Axis.DATA`; TN-24, PC2-D-39). Times are monotonic seconds.
 """
 
 from collections import OrderedDict, deque
@@ -89,7 +89,7 @@ class BreakerRules(Struct, frozen=True):
 
 @unique
 class BreakerState(StrEnum):
-    """The state of a breaker. Half open lets exactly one attempt through, as a probe."""
+    """The state of a breaker. Half open: one attempt, the probe, is under way, and no other is admitted."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -106,8 +106,8 @@ class Breaker(Struct):
 
     def admit(self, now: float) -> bool:
         """Return whether an attempt may go out."""
-        # HALF_OPEN itself admits nothing: the one attempt that caused the change is the probe, and concurrent calls
-        # wait for its result.
+        # The attempt that changes the state to HALF_OPEN is the probe. Other attempts are refused until its result is
+        # known.
         if self.state is BreakerState.OPEN and now >= self._opened_at + self.rules.open_for:
             self.state = BreakerState.HALF_OPEN
             return True

@@ -1,8 +1,10 @@
-"""A question that a data service asks during a tool call, and its answer for the same call of the child that continues.
+"""A question that a data service asks during a tool call, and the answer to it.
 
-A question is forwarded under the same condition as an envelope: it must name a user, and the call must have been made
-for that user. The sidecar creates the state of the question, and a sub-agent cannot create one. A user's approval
-therefore reaches a data service only if that service has asked for it.
+The child that continues the work repeats the call, and the service receives the answer with it. A question is forwarded
+under the same condition as an envelope: it must name a user, and the call must have been made for that user.
+
+The state of the question, bytes that name the interrupted call and come back with the answer, is created by the sidecar
+only. A sub-agent cannot create one, so a user's approval reaches a data service only if that service has asked for it.
 """
 
 from hashlib import sha256
@@ -27,6 +29,7 @@ class ServiceAnswer(msgspec.Struct, frozen=True):
 
     Attributes:
         question: the question that was answered; any other question of the service is still open.
+        about_json: the subject of the question, as JSON text; empty: nothing beyond the text of the question.
         state: the connector's own state, unchanged.
     """
 
@@ -57,7 +60,12 @@ class EnricherAsks(msgspec.Struct, frozen=True):
 
 
 class _InterruptedCall(msgspec.Struct, frozen=True):
-    """The state of a question: the call that it interrupted."""
+    """The state of a question: the call that it interrupted.
+
+    Attributes:
+        arguments: their SHA-256, see `digest_of`.
+        state: the connector's own state.
+    """
 
     tool_id: ToolId
     arguments: str
@@ -68,6 +76,7 @@ class ToolAnswer(msgspec.Struct):
     """The answer that a child has for one of its calls.
 
     Attributes:
+        arguments: those of the call, as their SHA-256, see `digest_of`.
         taken_in: number of the attempt that has used it; an attempt may use it for one call.
     """
 
@@ -109,14 +118,14 @@ def reason_to_withhold(
         named: the user that the service names.
         echoed: the nonce that the service returned.
         principal: the user of the turn.
-        nonce: the nonce that was sent; None if the service does not return it.
+        nonce: the nonce that was sent; None if services behind this connector do not return it, so it is not checked.
     """
     if named is None:
         return WithholdReason.PRINCIPAL_ABSENT
     # An empty principal must not match an empty name: both would mean that no user was determined.
     if not principal or named != principal:
         return WithholdReason.PRINCIPAL_MISMATCH
-    # Last: the user decides first, so that a question for another user is always counted as such.
+    # After the check of the user: a question for another user is always counted as a mismatch of the user.
     return WithholdReason.NONCE_MISMATCH if nonce is not None and echoed != nonce else None
 
 

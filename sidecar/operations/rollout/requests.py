@@ -21,7 +21,10 @@ from sidecar.policy.lifecycle import Step
 CONTEXT = frozenset({"actor_key", "actor_role", "traceparent"})
 """Fields about the requester and the call. They are not part of the contents that a repeated request must match."""
 HELD = "/held"
-"""Suffix for the id of a stop whose request id was used by another request before."""
+"""Suffix for the id of a stop in effect here whose request id was used by another request before.
+
+Such a stop must be recorded and cannot be refused, so it is recorded under its id with this suffix.
+"""
 
 
 class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,11 +161,11 @@ class RollBack(StepRequest, frozen=True, kw_only=True):
 
 
 class Activate(StepRequest, frozen=True, kw_only=True):
-    """Put a definition that is still in `promote` back into an empty slot."""
+    """Make a definition that is still in `promote` the active one of an empty slot, e.g. after its successor's kill."""
 
 
 class Kill(StepRequest, frozen=True, kw_only=True):
-    """Take a definition off every surface at once."""
+    """Offer a definition on no surface that is bound from now on; bound surfaces stay unchanged."""
 
     @property
     def sought(self) -> str:
@@ -171,7 +174,7 @@ class Kill(StepRequest, frozen=True, kw_only=True):
 
 
 class RetireFlags(StepRequest, frozen=True, kw_only=True):
-    """Release the two flags of a definition that serves all users."""
+    """Stop using the two flags of a definition that serves all users, so that they can be deleted."""
 
 
 class SwitchFlag(StepRequest, frozen=True, kw_only=True):
@@ -197,7 +200,7 @@ class SwitchFlag(StepRequest, frozen=True, kw_only=True):
 
 
 class SwitchFlagOn(SwitchFlag, frozen=True, kw_only=True):
-    """Switch a flag on again that a raise of the ramp had switched on."""
+    """Switch on a flag that an earlier raise of the ramp switched on, and that was switched off since."""
 
 
 class SwitchFlagOff(SwitchFlag, frozen=True, kw_only=True):
@@ -209,7 +212,7 @@ class DecommissionRequest(StepRequest, frozen=True, kw_only=True):
 
 
 class BeginDecommission(DecommissionRequest, frozen=True, kw_only=True):
-    """Begin to remove a definition permanently; the window begins now."""
+    """Begin to remove a definition permanently; the decommission should be finished within a configured window."""
 
     @property
     def sought(self) -> str:
@@ -221,7 +224,7 @@ class TakeDecommissionStep(DecommissionRequest, frozen=True, kw_only=True):
     """Report that one of the five steps was completed in the configuration repository.
 
     Attributes:
-        code: for step 3: what happened to the modules; None for the others.
+        code: for `CleanupStep.MODULES`: what happened to the sub-agent's modules; None for the other steps.
         confirmed: the operator's statement about what no sidecar can check.
     """
 
@@ -263,7 +266,8 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
         gates: the answers of the gates that were called.
         edits: changes that an operator must make in a read-only flag backend. A step other than a stop is not taken
             before they are made; the operator then repeats the request.
-        version: of all rollouts; a replica shows this version once its binds use it.
+        version: the number of the last write to the rollouts of all slots; a replica reports this number once its
+            binds use the write.
         reached: what a kill or ramp-down has reached so far: `replica`, `flag`, `record`. The rest follows
             automatically, or `edits` and `warnings` say what to do.
         warnings: conditions that are not met, or not yet, one sentence each.

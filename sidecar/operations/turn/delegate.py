@@ -69,15 +69,15 @@ class Delegate:
             DelegationRefused: `reason` in its metadata is one of `DelegationRefusal`.
         """
         parent = self._deps.grants.claim(grant).child
-        above = self._context_of(parent)
+        parent_call = self._context_of(parent)
         try:
-            call, new = self._accept(parent, above, tool_name, arguments_json, time_left)
+            call, new = self._accept(parent, parent_call, tool_name, arguments_json, time_left)
         except (DelegationRefused, InvalidRequest) as refused:
             # Only a note in memory: a child that repeats a refused request must not cause an append for each.
             self._note_refusal(parent, tool_name, refused)
             raise
         try:
-            # Shielded: the steps and the place are reserved, and the delegated child must be closed in any case. A
+            # Shielded: the child's step number and its slots are reserved, and the child must be closed in any case. A
             # cancelled caller therefore stops the delegation, but does not stop its task.
             work = self._execute(parent, new, call)
             outcome = await shield_until_done(self._deps.spawner, work, f"delegated {new.child.child_id}")
@@ -89,51 +89,57 @@ class Delegate:
         return outcome
 
     def _context_of(self, parent: Child) -> CallContext:
-        """Return the context of the call that `parent` executes. Raises `GrantSpent` if that call is over."""
+        """Return the context of the call that `parent` executes. Raises `GrantSpent` once it is stopped or over."""
         turn = self._turns.known(parent.log.run_id)
-        # Delegations first: a delegated child also has the id of the dispatch, but its own call ends earlier.
-        above: CallContext | None = self._calls.get(parent.child_id)
-        if above is None and turn is not None:
-            above = turn.dispatches.get(parent.dispatch_id)
-        if above is None or above.turn.ending.stage is not EndStage.OPEN or above.stop_of(parent.call_id).settled:
+        # Look among the delegations first: a delegated child also has a `dispatch_id`, but that dispatch may still run
+        # when the delegated call is over.
+        parent_call: CallContext | None = self._calls.get(parent.child_id)
+        if parent_call is None and turn is not None:
+            parent_call = turn.dispatches.get(parent.dispatch_id)
+        if (
+            parent_call is None
+            or parent_call.turn.ending.stage is not EndStage.OPEN
+            or parent_call.stop_of(parent.call_id).settled
+        ):
             raise GrantSpent("the attempt that this grant was for is over; stop delegating")
-        return above
+        return parent_call
 
     def _accept(
-        self, parent: Child, above: CallContext, tool_name: str, arguments_json: str, time_left: timedelta | None
+        self, parent: Child, parent_call: CallContext, tool_name: str, arguments_json: str, time_left: timedelta | None
     ) -> tuple[DelegatedCall, NewChild]:
-        """Make every check that can refuse the delegation, then reserve its steps and its place in the turn.
+        """Make every check that can refuse the delegation, then reserve its step number and its slots in the turn.
 
-        There is no await between checks and reservation: two concurrent requests cannot both take the last place or
-        budget.
+        There is no await between checks and reservation: two concurrent requests cannot both take the last free slot
+        or budget.
         """
         refusal = delegation_refusal(parent.contract)
         if refusal is not None:
             raise _refused(refusal)
-        turn, ledger, child_id = above.turn, parent.ledger, ChildId(self._deps.ids.new("child"))
-        planned = self._planned(above, child_id, tool_name, arguments_json)
+        turn, ledger, child_id = parent_call.turn, parent.ledger, ChildId(self._deps.ids.new("child"))
+        planned = self._planned(parent_call, child_id, tool_name, arguments_json)
         if self._spending.limits and self._spending.refusal(turn, planned):
             raise _refused(DelegationRefusal.COST_BUDGET)
-        ends_at = self._ends_at(parent, above, time_left)
+        ends_at = self._ends_at(parent, parent_call, time_left)
         delegating = DelegationContext(parent.child_id, parent.contract, self._remaining_budget(parent, ends_at))
+        # The child's contract: permissions, time limits and budgets are at most the rest that the parent has.
         contract = narrowed_permissions(delegating, planned.tool, planned.step_idx, planned.request)
         if isinstance(contract, DelegationRefusal):
             raise _refused(contract)
-        lenders = _lenders(parent, above)
-        queued = QueuedCall(child_id, parent.child_id, 1, contract.ownership)
-        # The last check, because `start_beside` already takes the place; a refusal after it would have to give the
-        # place back.
+        lenders = _lenders(parent, parent_call)
+        queued = QueuedCall(child_id, group=parent.child_id, parallel=1, boundaries=contract.ownership)
+        # `start_beside` starts the call without a place in the queue; it may use the slots that its lenders hold. It is
+        # the last check, because it already takes the slots; a refusal after it would have to give them back.
         if len(ledger.running) >= turn.surface.fan_out_cap or not turn.queues.start_beside(queued, lenders):
             raise _refused(DelegationRefusal.BUSY)
         turn.take_steps(1)
-        call = DelegatedCall(planned, context=above, parent=parent, settle_at=ends_at, lenders=lenders)
+        call = DelegatedCall(planned, context=parent_call, parent=parent, settle_at=ends_at, lenders=lenders)
         ledger.delegate(child_id, call.delegation)
         self._calls[child_id] = call
-        return call, make_delegated_child(parent, above, planned, contract)
+        return call, make_delegated_child(parent, parent_call, planned, contract)
 
-    def _planned(self, above: CallContext, child_id: ChildId, tool_name: str, arguments_json: str) -> PlannedCall:
+    def _planned(self, parent_call: CallContext, child_id: ChildId, tool_name: str, arguments_json: str) -> PlannedCall:
         """Return the call of a tool of the bound surface, with checked arguments."""
-        turn = above.turn
+        turn = parent_call.turn
         plan = plan_dispatch(
             turn.surface, (ToolCall(CallId(child_id), tool_name, arguments_json),), turn.next_step, places=1
         )
@@ -145,9 +151,10 @@ class Delegate:
             "the arguments cannot be used", fields=[FieldProblem("arguments_json", plan.settled[0].hint)]
         )
 
-    def _ends_at(self, parent: Child, above: CallContext, time_left: timedelta | None) -> float:
+    def _ends_at(self, parent: Child, parent_call: CallContext, time_left: timedelta | None) -> float:
         """Return when the caller stops waiting, by the event loop's clock."""
-        bounds = [parent.ends_at, above.settle_at]
+        # `wall_clock_at`: the end of the contract's time for all attempts together, also by the event loop's clock.
+        bounds = [parent.ends_at, parent_call.settle_at]
         if parent.wall_clock_at is not None:
             bounds.append(parent.wall_clock_at)
         if time_left is not None:
@@ -168,6 +175,7 @@ class Delegate:
     async def _execute(self, parent: Child, new: NewChild, call: DelegatedCall) -> CallOutcome:
         """Open, run, integrate and close the delegation; nothing of it runs after the return."""
         child = new.child
+        # The inputs of the parent's attempts, for replays; None if the settings do not record them.
         if parent.frames is not None:
             parent.frames.delegating(child.child_id)
         try:
@@ -175,7 +183,7 @@ class Delegate:
             outcome = await self._run(child, call)
             data = child.data
             # Before the close, which waits for the store: meanwhile the parent may end or delegate again, and must
-            # already know about sent effects and withheld data.
+            # already know about sent effects and withheld (`barred`) data.
             parent.add_below(
                 outcome.usage or Usage(),
                 barred=data.barred_anywhere,
@@ -193,7 +201,7 @@ class Delegate:
                 used = None if child.outcome is None else child.outcome.usage
                 barred, sent, unknown = child.data.barred_anywhere, child.data.effects_sent, child.data.effects_unknown
                 parent.frames.delegated(child.child_id, used, barred=barred, sent=sent, unknown=unknown)
-            # Also if the record refused the opening: a place that stays taken would block the slot until the turn ends.
+            # Also if the record refused the opening: a call that stays would block its slots until the turn ends.
             self._calls.pop(child.child_id, None)
             parent.ledger.delegated(child.child_id)
             call.turn.queues.leave(child.child_id)
@@ -204,7 +212,8 @@ class Delegate:
         clock = self._deps.clock
         self._run_child(child, call.planned, call, call.settled, now=clock.now(), began=clock.monotonic())
         await drain(call, self._deps, call.give_up)
-        outcome = await call.finished.wait()  # the drain above may have left later steps to another one
+        # `drain` returns early if another drain was started meanwhile; that one then takes the later steps.
+        outcome = await call.finished.wait()
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
@@ -217,7 +226,7 @@ class Delegate:
         """
         turn, store, now, child = call.turn, self._deps.store, self._deps.clock.now(), new.child
         parent.note(now, What.DELEGATED, child.child_id, child.slot, child.step_idx)
-        values = list[Values]()
+        values = list[Values]()  # `progress` appends the values of its events
         noted = ChildNoted(call.dispatch_id, (parent.progress(now, values),))
         happened = [store.draft(turn.turn_id, now, noted, Texts(values=tuple(values)))]
         opening = store.draft(turn.turn_id, now, *opened_later(call.dispatch_id, [new]))
@@ -234,7 +243,7 @@ class Delegate:
         turn.keep_child(child)
 
     async def _close(self, child: Child, call: DelegatedCall) -> None:
-        """Integrate and close the child. Facts that cannot be recorded now join the next append.
+        """Integrate the child, which also closes it. Facts that cannot be recorded now join the next append.
 
         Source: SX-25, SX-29.
         """
@@ -254,15 +263,15 @@ class Delegate:
         parent.note_repeatable(self._deps.clock.now(), What.DELEGATION_REFUSED, tool_name[:64], str(reason))
 
 
-def _lenders(parent: Child, above: CallContext) -> tuple[str, ...]:
+def _lenders(parent: Child, parent_call: CallContext) -> tuple[str, ...]:
     """Return the queue keys of all calls that wait for this delegation.
 
-    A waiting call lends its place in the slot queue: without that, a delegation back to a slot that waits would wait
-    for itself.
+    A waiting call lends the slots and data that it holds: without that, a delegation that needs one of them would wait
+    for its own caller.
     """
-    if isinstance(above, DelegatedCall):
-        return (*above.lenders, parent.child_id)
-    return (above.queue_keys[parent.call_id],) if isinstance(above, LiveDispatch) else ()
+    if isinstance(parent_call, DelegatedCall):
+        return (*parent_call.lenders, parent.child_id)
+    return (parent_call.queue_keys[parent.call_id],) if isinstance(parent_call, LiveDispatch) else ()
 
 
 def _refused(why: DelegationRefusal) -> DelegationRefused:

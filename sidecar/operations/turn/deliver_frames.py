@@ -15,7 +15,8 @@ from sidecar.operations.turn.dispatch_calls import DispatchHandle
 HOLD: Final = 0.01
 """The longest that the first frame waits for an append that is under way, in seconds.
 
-The events of that append then join the first frame. A separate frame would cost about as much as a child.
+The events of that append then join the first frame. Sending a separate frame would take about as much processor time
+as the sidecar spends on a whole child.
 """
 
 
@@ -36,13 +37,15 @@ async def deliver_frames(handle: DispatchHandle, after: int, stream: FrameStream
         first = True
         hold: Deadline | None = None
         while True:
-            # Before any state is read: an event that happens after this line sets `woken` again and is not missed.
+            # `hears` clears `listener.woken`. Before any state is read: an event that happens after this line sets
+            # `woken` again and is not missed.
             listener.hears()
             if dispatch.ownership.conflict is not None:
                 raise dispatch.ownership.conflict
             if dispatch.ready.imminent:
                 await listener.wait()  # a drain is about to run; its events fit into the same frame
                 continue
+            # Not attended: the drain that took the last steps is busy with them, i.e. with their append.
             if first and dispatch.result is None and not dispatch.ready.attended:
                 # Set once, so that its time runs from the first pass of this loop. `due` is None once it is over.
                 hold = hold or dispatch.deadlines.at(asyncio.get_running_loop().time() + HOLD, listener.wake)

@@ -1,4 +1,8 @@
-"""Maps the enums of the protos to the sidecar's enums and back. A test checks that each table is complete."""
+"""Maps the enums of the protos to the sidecar's enums and back. A test checks that each table is complete.
+
+A table made by `numbers_of` or `numbers_by_word` maps the sidecar's values to the proto's numbers. A table made by
+`values_of` maps them back.
+"""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -44,7 +48,8 @@ def values_of(numbers: Mapping[Ours, int]) -> dict[int, Ours]:
 
 
 SOURCES: Final = values_of(numbers_of(dispatch_pb2.TurnSource, "TURN_SOURCE", TurnSource))
-# Where unspecified has a default, its meaning for clients of the first version, it is in the table.
+# A table contains the proto's `..._UNSPECIFIED` only if this value has a default: the meaning that it had for clients
+# of the first version.
 ON_DISCONNECTS: Final = {
     dispatch_pb2.ON_DISCONNECT_UNSPECIFIED: OnDisconnect.CANCEL,
     **values_of(numbers_of(dispatch_pb2.OnDisconnect, "ON_DISCONNECT", OnDisconnect)),

@@ -201,7 +201,7 @@ async def _statements_of(record: OpenedRecord) -> list[str]:
     async def listen(connection: Any) -> None:
         connection.add_query_logger(lambda said: sent.append(said.query))
 
-    await record.journal._asking.commit(listen)
+    await record.journal._statements.commit(listen)
     return sent
 
 

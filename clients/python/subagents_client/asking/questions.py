@@ -1,4 +1,4 @@
-"""What a sub-agent asks back, and how a later call answers it."""
+"""The question of a suspended call, and the answer that a later call carries."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +14,7 @@ class QuestionKind(StrEnum):
     NEEDS_APPROVAL = "needs_approval"
     NEEDS_AUTHORISATION = "needs_authorisation"
     UNKNOWN = "unknown"
-    """A newer one that this version does not know."""
+    """A newer kind, which this version of the SDK does not know."""
 
 
 @unique
@@ -24,7 +24,7 @@ class Answerer(StrEnum):
     USER = "user"
     """The user of the conversation, in person."""
     ORCHESTRATOR = "orchestrator"
-    """The orchestrator's model. As who may answer: the model or the user."""
+    """The orchestrator's model. In `Question.answerer`: the model or the user."""
 
 
 @unique
@@ -37,13 +37,13 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """The answer that a `ToolCall` brings; made by `Question.answered`, `approved` and `declined`.
+    """The answer that a `ToolCall` carries. `Question.answered`, `approved` and `declined` create it.
 
     Attributes:
-        receipt: of the question.
+        receipt: the receipt of the question.
         text: the answer in words; at most 16384 characters.
-        decision: of a question for approval or authorisation.
-        answered_by: the sidecar believes it. Never say `USER` of what a model wrote.
+        decision: the user's decision if approval or authorisation is needed; None for input.
+        answered_by: who answered. The sidecar cannot verify it; never pass `USER` for an answer that a model wrote.
     """
 
     receipt: str = field(repr=False)
@@ -54,17 +54,18 @@ class Answering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a sub-agent asks back.
+    """The question of a suspended call.
 
-    Keep it with the conversation until it is answered or has expired; a call of a later turn answers it, once.
+    Store the question with the conversation until it is answered or expires. One call, usually of a later turn, can
+    answer it.
 
     Attributes:
-        kind: what is needed.
+        kind: what the sub-agent needs.
         text: the question in words.
-        about_json: what it is about, as JSON text; empty: nothing beyond the text.
+        about_json: subject of the question, as JSON text; empty: nothing beyond the words.
         answerer: who may answer.
-        expires_at: until when it can be answered.
-        receipt: signed and opaque. Not for a model.
+        expires_at: time after which the question can no longer be answered.
+        receipt: signed, expiring proof of the question; opaque. Do not give it to a model.
     """
 
     kind: QuestionKind
@@ -75,19 +76,19 @@ class Question:
     receipt: str = field(repr=False)
 
     def answered(self, text: str, by: Answerer = Answerer.USER) -> Answering:
-        """Return an answer in words; `by` is `ORCHESTRATOR` for words that a model wrote."""
+        """Return an answer in words. Pass `ORCHESTRATOR` as `by` if a model wrote them."""
         return Answering(self.receipt, text, None, by)
 
     def approved(self, text: str = "") -> Answering:
-        """Return that the user has approved, or has given the authorisation at the service."""
+        """Return the answer of a user who has approved, or has given the authorisation at the service."""
         return Answering(self.receipt, text, Decision.APPROVED)
 
     def declined(self, text: str = "") -> Answering:
-        """Return that the user has declined; the sub-agent continues and is told so."""
+        """Return the answer of a user who has declined; the sub-agent continues and gets this decision."""
         return Answering(self.receipt, text, Decision.DECLINED)
 
     def tool_message(self, tool_name: str) -> str:
-        """Return what the model is told: the question, and what it can do about it."""
+        """Return the tool message for the model: the question, and how the model can get or give the answer."""
         if self.kind is QuestionKind.NEEDS_INPUT:
             by_model = self.answerer is Answerer.ORCHESTRATOR
             who = "Answer it if you know the answer, else ask the user" if by_model else "Ask the user"

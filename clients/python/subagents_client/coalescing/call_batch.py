@@ -14,26 +14,29 @@ from subagents_client.outcomes import CallOutcome, ToolCall
 from subagents_client.synthetic_outcomes import failed_call
 
 Settled = Callable[[CallOutcome], None]
-"""Told the outcome of one call before the other calls of its dispatch have theirs."""
+"""Callback with the outcome of one call, while other calls of the dispatch still run."""
 A_TICK = timedelta(0)
-"""One pass of the event loop: long enough for tasks that were created together."""
+"""One pass of the event loop, in which all tasks that were created together arrive."""
 
 
 class Sender(Protocol):
     """Sends the dispatches of a `CallBatch`."""
 
     async def recall(self) -> tuple[Mapping[str, CallOutcome], int]:
-        """Return what an earlier run has sent already: outcomes by call id, and the number of dispatches.
+        """Return the outcomes, by call id, and the number of the dispatches that an earlier run of the agent has sent.
 
         Raises:
-            SubagentsError: the sidecar cannot say, so nothing may be sent.
+            SubagentsError: the sidecar cannot tell, so no call may be sent: it could run twice.
         """
         ...
 
     async def send(self, number: int, calls: Sequence[ToolCall], settled: Settled) -> Mapping[str, CallOutcome]:
-        """Send calls as the dispatch of that number, from 0, and return their outcomes by call id.
+        """Send calls as one dispatch and return their outcomes by call id.
 
-        `settled` may be called with each outcome as soon as it is there.
+        Args:
+            number: number of the dispatch in this batch, from 0.
+            calls: in emission order.
+            settled: may be called with each outcome as soon as it is known.
         """
         ...
 
@@ -44,7 +47,12 @@ class Sender(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """The callers of one call: `callers` of them wait for `outcome`."""
+    """One call that waits for its outcome.
+
+    Attributes:
+        outcome: completed with the outcome of the call, or with the exception of the dispatch.
+        callers: number of tasks that wait for `outcome`.
+    """
 
     outcome: asyncio.Future[CallOutcome]
     callers: int = 0
@@ -52,24 +60,25 @@ class Waiting:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Calls that go out together.
+    """The calls of one dispatch.
 
     Attributes:
-        calls: in order of arrival, each with those who wait for it.
-        number: of the dispatch; None before it is sent.
+        calls: the calls in order of arrival, each with its waiting callers.
+        number: number of the dispatch, from 0; None before it is sent.
     """
 
     calls: dict[ToolCall, Waiting]
     number: int | None = None
 
     def awaited(self) -> list[ToolCall]:
-        """Return the calls without an outcome that a caller waits for."""
-        return [call for call, each in self.calls.items() if each.callers and not each.outcome.done()]
+        """Return the calls that have no outcome and at least one waiting caller."""
+        return [call for call, waiting in self.calls.items() if waiting.callers and not waiting.outcome.done()]
 
     def settled(self, outcome: CallOutcome) -> None:
-        """Give a call its outcome, unless it is the last one that is awaited.
+        """Complete a call with its outcome, unless it is the only call that is still awaited.
 
-        The callers of the last one go on once the dispatch has its result: the agent's next step needs that.
+        The callers of the last call continue only when the dispatch has its result, because the agent's next step needs
+        this result.
         """
         awaited = self.awaited()
         for call in awaited if len(awaited) > 1 else ():
@@ -78,13 +87,13 @@ class Batch:
 
 
 class CallBatch:
-    """Sends calls together: once all expected calls have arrived and no other call has arrived within the window.
+    """Collects calls and sends them together, when all expected calls have arrived and the window has passed.
 
     Args:
-        expected: ids of the calls that may arrive, in emission order. Each either arrives (`ask`) or is `passed`.
-        patience: longest wait for an expected call after the last arrival. Later arrivals form a further dispatch.
+        expected: ids of the calls that may arrive, in emission order. Each call either arrives (`ask`) or is `passed`.
+        patience: maximum wait for an expected call after the last arrival. Later arrivals form a further dispatch.
         sender: sends the dispatches.
-        spawn: runs a coroutine in the background; its owner cancels it at the end of the turn.
+        spawn: runs a coroutine in the background, and cancels it at the end of the turn.
         window: wait for unexpected calls after the last arrival; 0 is one pass of the event loop.
     """
 
@@ -111,18 +120,19 @@ class CallBatch:
         self.expect(expected)
 
     def expect(self, call_ids: Iterable[str]) -> None:
-        """Add calls to wait for, in emission order; those of one response in one call."""
+        """Add ids of expected calls, in emission order. Pass all calls of one response together."""
         for call_id in call_ids:
             self._expected[call_id] = None
             self._places.setdefault(call_id, len(self._places))
 
     async def ask(self, call: ToolCall) -> CallOutcome:
-        """Return the outcome of a call. Safe to repeat: the same call is sent once.
+        """Return the outcome of a call. Safe to repeat: an equal call is sent only once.
 
-        A cancelled caller, e.g. after a time limit of the framework, cancels its call if other callers still wait.
+        If the caller is cancelled, e.g. by a time limit of the framework, while calls of other callers still wait, the
+        sidecar is asked to cancel this call.
 
         Raises:
-            SubagentsError: nothing may be sent.
+            SubagentsError: the call could not be sent.
         """
         async with self._recalling:
             if self._recalled is None:
@@ -174,7 +184,7 @@ class CallBatch:
         try:
             outcomes = await self._sender.send(number, calls, batch.settled)
             ended = True
-        except Exception as error:  # noqa: BLE001  the caller of each call gets it, whatever it is
+        except Exception as error:  # noqa: BLE001  every caller gets the exception, of whatever class
             failure = error
         finally:
             for call, waiting in batch.calls.items():
@@ -197,7 +207,7 @@ class CallBatch:
                 self._next = None
 
     async def _cancel(self, call: ToolCall, batch: Batch, number: int) -> None:
-        # When the whole run is cancelled, its other callers leave now, too; `on_disconnect` then decides, not this.
+        # If the whole run is cancelled, all callers leave during this pause. Then `on_disconnect` decides instead.
         await asyncio.sleep(self._patience.total_seconds())
         if batch.awaited() and not batch.calls[call].outcome.done():
             await self._sender.cancel(number, call.call_id)

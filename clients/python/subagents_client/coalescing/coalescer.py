@@ -19,19 +19,19 @@ CANCEL_TIMEOUT: Final = timedelta(seconds=1)
 class Coalescer:
     """Collects tool calls that a framework runs in parallel, and sends them as one dispatch of a bound turn.
 
-    Every call gets exactly one outcome; a failure is an outcome, too. Belongs to the event loop of the turn. An async
-    context manager: leaving it stops the dispatches that still run.
+    Every call gets exactly one outcome; a failure is an outcome, too. Use the object in the event loop of the turn, as
+    an async context manager: leaving the block stops listening to running dispatches.
 
     Args:
-        turn: carries the dispatches.
-        context: what the sub-agents inherit in every dispatch.
+        turn: the bound turn that sends the dispatches.
+        context: the input that all sub-agents of every dispatch share.
         window: wait for further calls after the last arrival; 0 is one pass of the event loop.
-        patience: longest wait for a call that was announced by `expect`.
+        patience: maximum wait for a call that was announced with `expect`.
         on_event: called with each event of each dispatch, e.g. to show progress; must not block.
 
     Attributes:
-        turn: as given.
-        results: of the dispatches that have ended, in order.
+        turn: the bound turn.
+        results: the results of the dispatches that have ended, in the order in which they ended.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class Coalescer:
         await self.close()
 
     async def close(self) -> None:
-        """Stop the dispatches that still run; what becomes of their calls is decided by `on_disconnect`."""
+        """Stop listening to running dispatches; `on_disconnect` decides whether their calls continue."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
     def outcomes(self) -> Mapping[str, CallOutcome]:
-        """The outcomes so far, by call id; those of running dispatches, too."""
+        """All outcomes known so far, by call id, including those of running dispatches."""
         return dict(self._outcomes)
 
     def expect(self, call_ids: Iterable[str]) -> None:
@@ -84,16 +84,17 @@ class Coalescer:
         self._gathering.passed(call_id)
 
     async def ask(self, call: ToolCall) -> CallOutcome:
-        """Return the outcome of one call; the body of a framework's tool. Raises nothing for a failed call.
+        """Return the outcome of one call. Use this method as the body of a framework's tool.
 
-        Returns as soon as this call has settled; the last one of a response, once its dispatch is in `results`.
-        Safe to repeat: a call with the same id, tool and arguments is sent once in a turn. If the caller is cancelled
-        while others wait, its call is cancelled at the sidecar.
+        A failed call is an outcome, not an exception. The method returns as soon as the call has settled, except for
+        the last call of a response: it returns when the result of its dispatch is in `results`. Safe to repeat: a call
+        with the same id, tool and arguments is sent once in a turn. If the caller is cancelled while other callers
+        wait, the sidecar cancels its call.
         """
         return await self._gathering.ask(call)
 
     async def recall(self) -> tuple[Mapping[str, CallOutcome], int]:
-        """Return nothing: a turn that was bound in this process has no earlier dispatches."""
+        """Return no outcomes and 0: a turn that was bound in this process has no earlier dispatches."""
         return {}, 0
 
     async def send(self, number: int, calls: Sequence[ToolCall], settled: Settled) -> Mapping[str, CallOutcome]:

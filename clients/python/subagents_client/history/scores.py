@@ -1,4 +1,4 @@
-"""Scores of calls: as they are recorded, and as they are on record."""
+"""Scores of calls: the request to record a score, and recorded scores."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,13 +7,16 @@ from enum import StrEnum, unique
 
 @unique
 class ScoreSource(StrEnum):
-    """What gave a score. The consumer-agent records those of users and rules."""
+    """What gave a score. A consumer-agent may record only scores of users and rules."""
 
     UNSPECIFIED = "unspecified"
-    """One that this version does not know. It is only read."""
+    """A source that this version of the SDK does not know. Only recorded scores have it."""
     JUDGE = "judge"
+    """A judge, usually a model."""
     USER = "user"
+    """The user of the turn, with feedback."""
     RULE = "rule"
+    """A rule that code evaluates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +24,15 @@ class Score:
     """A score of one call.
 
     Attributes:
-        score_id: made by the caller, unique in the turn; the same score may be sent again.
-        name: what is scored, e.g. `helpfulness`: a-z, 0-9, _ and -.
-        value: 0, the worst, to 1, the best.
-        label: what the value means, e.g. `thumbs_up`; same form as `name`.
-        explanation: in words; erased with the content of the turn.
+        score_id: id of the score, made by the caller and unique in the turn; the idempotency key.
+        turn_id: id of the turn.
+        dispatch_id: id of the dispatch.
+        call_id: id of the call in the dispatch.
+        name: what is scored, e.g. `helpfulness`; 1 to 60 characters a-z, 0-9, _ and -.
+        value: the score, from 0 (worst) to 1 (best).
+        source: what gave the score.
+        label: what the value means, e.g. `thumbs_up`, in the form of `name`; empty: none.
+        explanation: explanation in words; at most 4 KiB; may be empty; erased with the content of the turn.
         principal: the user of the turn; required with `ScoreSource.USER`.
     """
 
@@ -43,11 +50,14 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class ScoredCall:
-    """What was scored, as the record says.
+    """The scored call, from the record.
 
     Attributes:
-        arm: `active`, `target` or `control`.
-        recorded_before: whether an earlier request has recorded the same score.
+        sub_agent_id: the slot that was called.
+        definition_id: the definition that served the call.
+        definition_digest: digest of this definition.
+        arm: which definition of the slot this was: `active`, `target` or `control`.
+        recorded_before: whether an earlier request has recorded this score.
     """
 
     sub_agent_id: str
@@ -59,12 +69,20 @@ class ScoredCall:
 
 @dataclass(frozen=True, slots=True)
 class RecordedScore:
-    """A score on record.
+    """A recorded score of one call.
 
     Attributes:
+        score_id: id of the score; unique in the turn.
+        dispatch_id: id of the dispatch.
+        call_id: id of the call in the dispatch.
+        name: what was scored, e.g. `helpfulness`.
+        value: the score, from 0 (worst) to 1 (best).
         label: what the value means; may be empty.
-        explanation: empty if there is none, if it was erased, or if it did not fit into the answer.
-        recorded_by: subject of the operators' token with which it was recorded; empty: the consumer-agent recorded it.
+        source: what gave the score.
+        explanation: explanation in words; empty if there was none, if it was erased, or if the answer would have
+            become too large.
+        recorded_by: subject of the role token with which the score was recorded; empty: the consumer-agent recorded it.
+        recorded_at: when the score was recorded.
     """
 
     score_id: str

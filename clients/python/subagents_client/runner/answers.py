@@ -1,4 +1,4 @@
-"""What passes between a sub-agent's function and its host."""
+"""Values that a sub-agent's function returns, and results of `Run`'s methods."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from subagents_client.outcomes import Component, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a sub-agent's function returns, if not just text.
+    """The return value of a sub-agent's function that needs more than a text.
 
     Attributes:
-        narration: the answer as text, without component JSON; joined to what `Run.narrate` sent before.
-        data_unavailable: the sub-agent had to answer without data it needed; makes the outcome degraded.
+        narration: text of the answer, without component JSON; appended to the pieces that `Run.narrate` sent.
+        data_unavailable: whether the sub-agent lacked data that it needed; True makes the outcome degraded.
     """
 
     narration: str = ""
@@ -23,11 +23,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class ToolData:
-    """What a data-backed tool gave.
+    """The data that a tool returned.
 
     Attributes:
-        payload: the JSON value.
-        partial: some source that is not critical failed: the answer may carry a soft caveat.
+        payload: the payload of the envelope, a JSON value.
+        partial: whether a source that is not critical failed, so that the answer may be incomplete.
     """
 
     payload: Any
@@ -36,16 +36,17 @@ class ToolData:
 
 @dataclass(frozen=True, slots=True)
 class DataUnavailable:
-    """There is no data to be had from this call. Nothing says why, on purpose (PC2-FR-12)."""
+    """The tool returned no data. The reason is deliberately withheld from the sub-agent (PC2-FR-12)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delegate:
-    """Another sub-agent of the turn that this one may ask.
+    """Another sub-agent of the turn that this one may call with `Run.delegate`.
 
     Attributes:
-        name: of its tool, e.g. `ask_rewards`.
-        arguments_schema_json: JSON schema of its arguments, as text.
+        name: name of the tool, e.g. `ask_rewards`.
+        description: description of the tool, for the model.
+        arguments_schema_json: JSON schema of the arguments, as JSON text.
     """
 
     name: str
@@ -55,13 +56,14 @@ class Delegate:
 
 @dataclass(frozen=True, slots=True)
 class Delegated:
-    """What another sub-agent came to.
+    """The result of a delegation.
 
     Attributes:
-        narration: its answer; input for this one's, never for the user as it is. Empty if it failed.
-        components: what its `render_*` tools made. They are in this answer only if this sub-agent renders them.
-        data_unavailable: it had to do without data it needed.
-        message: a neutral sentence for the model if it did not succeed; else empty.
+        outcome: how the call of the other sub-agent ended.
+        narration: text of its answer, as input for the answer of this sub-agent; not for the user. Empty if it failed.
+        components: the components that it made. The user gets them only if this sub-agent renders them.
+        data_unavailable: whether the other sub-agent lacked data that it needed.
+        message: a neutral sentence for the model if the call did not succeed; else empty.
     """
 
     outcome: Outcome
@@ -73,7 +75,13 @@ class Delegated:
 
 @dataclass(frozen=True, slots=True)
 class OwnComponent:
-    """A compact annotation of an own component; `position` counts all components of the turn, from 0."""
+    """A reference to a component that this sub-agent made in an earlier turn.
+
+    Attributes:
+        name: the `render_*` tool.
+        position: position among all components of the turn, from 0.
+        component_ids: ids in the arguments of the tool, in order.
+    """
 
     name: str
     position: int
@@ -82,11 +90,14 @@ class OwnComponent:
 
 @dataclass(frozen=True, slots=True)
 class OwnTurn:
-    """One earlier answer of this sub-agent in this session. Source: PC1-FR-7a.
+    """One earlier request to this sub-agent in this episode, and its answer. Source: PC1-FR-7a.
 
     Attributes:
-        asked: what it was asked.
-        answered: what it answered; narration only.
+        turn_id: id of the turn.
+        ended_at: when the turn ended.
+        asked: the request, in words.
+        answered: text of the answer, without component data.
+        components: references to the components of the answer.
     """
 
     turn_id: str
@@ -97,8 +108,9 @@ class OwnTurn:
 
 
 class TransientFailure(Exception):
-    """Raised by a sub-agent's function: it failed, but another attempt may succeed.
+    """A sub-agent's function raises this exception if it failed, but another attempt may succeed.
 
-    The sidecar makes another attempt if the card's `max_retries` allows one. Any other exception fails the call for
-    good. The text goes to the host's log only.
+    The sidecar starts another attempt if the definition's `max_retries` allows it. Other exceptions, except
+    `DependencyUnavailable`, fail the call without another attempt. The exception's text is written only to the host's
+    log.
     """

@@ -1,4 +1,4 @@
-"""Definitions that a host was sent, by the digest the sidecar gave for each."""
+"""The cards that the sidecar sent to a host, by digest."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ class Tool:
 
     Attributes:
         tool_id: id in the tool registry.
-        description: for the model.
+        description: description of the tool, for the model.
         arguments_schema_json: JSON schema of the arguments, as JSON text.
-        data_backed: calls go through `Run.call_tool`; else the host runs it itself, e.g. `render_*`.
+        data_backed: whether calls go through `Run.call_tool`. False: the host runs the tool, e.g. a `render_*` tool.
     """
 
     tool_id: str
@@ -26,18 +26,19 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A definition, as far as a host needs it. Field for field `subagents.runner.v1.CardContent`.
+    """The content of a definition that a host needs to run the sub-agent.
 
     Attributes:
-        prompt_prefix: the same bytes for every user of the cohort; `Run.prompt_suffix` follows it.
-        model: registry key of the model.
-        provider_model: the model where it is served.
-        base_url: of an OpenAI-compatible endpoint; empty: the provider's own.
-        max_output_tokens: most tokens in an answer; 0: the model's default.
-        reasoning_effort: empty: the model's default.
-        text_verbosity: empty: the model's default.
-        tools: in declared order.
-        component_schemas_json: JSON schema of what each `render_*` tool makes, by tool name.
+        prompt_prefix: first part of the prompt; the same bytes for every user of the cohort. `Run.prompt_suffix` is the
+            last part.
+        model: key of the model in the model registry.
+        provider_model: name of the model at its provider.
+        base_url: URL of an OpenAI-compatible endpoint; empty: the provider's own.
+        max_output_tokens: maximum number of tokens in an answer; 0: the model's default.
+        reasoning_effort: reasoning effort of the model, e.g. `low`; empty: the model's default.
+        text_verbosity: verbosity of the model, e.g. `medium`; empty: the model's default.
+        tools: the tools, in declared order.
+        component_schemas_json: `render_*` tool to the JSON schema of its components, as JSON text.
     """
 
     prompt_prefix: str
@@ -52,7 +53,7 @@ class Card:
 
 
 def card_of(content: runner_pb2.CardContent) -> Card:
-    """Return a card."""
+    """Return the card that a message contains."""
     return Card(
         prompt_prefix=content.prompt_prefix,
         model=content.model,
@@ -67,20 +68,20 @@ def card_of(content: runner_pb2.CardContent) -> Card:
 
 
 class CardCache:
-    """The cards used last, at most `most` of them."""
+    """The most recently used cards, at most `most` of them."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._cards: OrderedDict[str, Card] = OrderedDict()
 
     def take(self, digest: str) -> Card | None:
-        """Return the card with that digest and keep it longest, or None if it is not held."""
+        """Return the card with this digest and mark it as used; None if the cache does not have it."""
         if digest in self._cards:
             self._cards.move_to_end(digest)
         return self._cards.get(digest)
 
     def hold(self, digest: str, card: Card) -> None:
-        """Keep a card; the one unused for longest goes if there are too many."""
+        """Store a card; drop the least recently used cards if there are too many."""
         self._cards[digest] = card
         self._cards.move_to_end(digest)
         while len(self._cards) > self._most:

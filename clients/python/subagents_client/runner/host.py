@@ -1,4 +1,4 @@
-"""A server of sub-agents."""
+"""`RunnerHost`, a server that runs sub-agents for the sidecar."""
 
 import asyncio
 import inspect
@@ -42,22 +42,22 @@ from subagents_errors import (
 LOG: Final = logging.getLogger("subagents_client.runner")
 SERVICE: Final = "subagents.runner.v1.SubAgentRunnerService"
 COME_BACK: Final = timedelta(milliseconds=200)
-"""What a refused sidecar is advised to wait."""
+"""`retry_after` of a refused attempt."""
 
 Decorated = TypeVar("Decorated", bound=SubAgentFunction)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostLimits:
-    """How much a host does at once, and how it ends.
+    """The limits of a host.
 
     Attributes:
-        most_runs: attempts at a time; more are refused as `OVERLOADED`.
-        most_cards: definitions kept.
-        longest_run: time limit of every attempt; a shorter limit of the caller applies instead.
-        grace: how long running attempts may go on after a stop signal.
-        allow_remote: serve, and call tool gateways, beyond this machine. Nothing is encrypted or authenticated then:
-            only behind a mesh that does both.
+        most_runs: maximum number of concurrent attempts; further attempts are refused with `OVERLOADED`.
+        most_cards: maximum number of cards in memory; the least recently used card is dropped.
+        longest_run: maximum duration of every attempt; a shorter limit of the caller takes precedence.
+        grace: maximum time that running attempts continue after a stop signal.
+        allow_remote: whether the host may serve, and call tool gateways, at addresses on other machines without TLS.
+            Such connections are neither encrypted nor authenticated: use it only behind a mesh that does both.
     """
 
     most_runs: int = 64
@@ -74,12 +74,17 @@ class _Hosted:
 
 
 class RunnerHost:
-    """Sub-agents, and the server that runs them for the sidecar.
+    """A server that runs sub-agents for the sidecar. Register a function for each slot, then `serve`.
 
     Args:
-        software: name and version, shown to operators.
-        limits: how much at once, and how it ends.
-        tls: certificates and callers of a host at a TCP address; None: Unix sockets and loopback.
+        software: name and version of the host's software, for operators.
+        limits: limits of the host; None: the defaults.
+        tls: certificates and allowed callers of a host at a TCP address; None: only Unix sockets and loopback, unless
+            `limits.allow_remote`.
+
+    Attributes:
+        limits: the limits of the host.
+        draining: whether the host refuses new attempts because it is shutting down.
 
     Source: PC2-FR-5, PC2-FR-8.
     """
@@ -101,15 +106,15 @@ class RunnerHost:
         self._idle.set()
 
     def sub_agent(self, sub_agent_id: str, *, needs_card: bool = False) -> Callable[[Decorated], Decorated]:
-        """Register an async function for a slot.
+        """Return a decorator that registers an async function for a slot.
 
         Args:
             sub_agent_id: the slot.
-            needs_card: whether `Run.card` is used; the sidecar then sends each definition once.
+            needs_card: whether the function uses `Run.card`. The sidecar then sends each card when the host lacks it.
 
         Raises:
-            TypeError: not an async function.
-            ValueError: the slot has a function already.
+            TypeError: the decorated object is not an async function.
+            ValueError: the slot already has a function.
         """
         if sub_agent_id in self._hosted:
             raise ValueError(f"two functions for the slot {sub_agent_id!r}")
@@ -121,7 +126,10 @@ class RunnerHost:
         return register
 
     def any_sub_agent(self, *, needs_card: bool = True) -> Callable[[Decorated], Decorated]:
-        """Register an async function for every slot that has none of its own, e.g. one that runs any card."""
+        """Return a decorator that registers an async function for every slot without a function of its own.
+
+        Such a function typically runs any sub-agent from its card.
+        """
 
         def register(function: Decorated) -> Decorated:
             self._any = _Hosted(_async_only(function), needs_card)
@@ -131,25 +139,26 @@ class RunnerHost:
 
     @property
     def running(self) -> int:
-        """Attempts that are running now."""
+        """Number of attempts that run now."""
         return self._running
 
     @property
     def abandoned(self) -> int:
-        """Functions that were cancelled and have not ended."""
+        """Number of functions that were cancelled and have not ended."""
         return len(self._lingering)
 
     async def serve(self, target: str) -> None:
-        """Serve until SIGTERM or SIGINT, then let running attempts end within the grace.
+        """Serve until SIGTERM or SIGINT, then wait for running attempts, at most for `HostLimits.grace`.
 
         Args:
-            target: `unix:/run/shop/shop.sock` in a directory that only the sidecar can enter, a loopback port, or with
-                `tls` any TCP address such as `0.0.0.0:7500`.
+            target: `unix:/run/shop/shop.sock` in a directory that only the sidecar can enter, a loopback address, or
+                with `tls` any TCP address such as `0.0.0.0:7500`.
 
         Raises:
-            SystemExit: the address cannot be served: 69 if another process has it, else 78 (`target` is beyond this
-                machine without `tls`, certificates unusable, directory missing, not permitted). One line on standard
-                error says why. `serving` raises `OSError` and `ValueError` instead.
+            SystemExit: the address cannot be served. One line on standard error says why. The exit code is 69 if
+                another process serves the address, else 78: `target` is on another machine and there is no `tls`, the
+                certificates are unusable, or the directory is missing or not permitted. `serving` raises `OSError` and
+                `ValueError` instead.
         """
         async with AsyncExitStack() as stack:
             with start_errors_in_one_line():
@@ -160,7 +169,12 @@ class RunnerHost:
 
     @asynccontextmanager
     async def serving(self, target: str) -> AsyncIterator[str]:
-        """Serve inside an `async with`, e.g. beside other things; drains at its end. Gives the bound address."""
+        """Serve while the `async with` block runs; yield the bound address. Drains when the block ends.
+
+        Raises:
+            ValueError: `target` is on another machine and there is no `tls`, or the certificates are unusable.
+            OSError: the address cannot be served, or another process serves it.
+        """
         handlers = {
             "Run": grpc.unary_stream_rpc_method_handler(
                 self._run, response_serializer=runner_pb2.RunResponse.SerializeToString
@@ -202,7 +216,7 @@ class RunnerHost:
         )
 
     async def _run(self, raw: bytes, context: RunContext) -> None:
-        """Serve one attempt: the outermost wrapper, out of which only neutral statuses come."""
+        """Serve one attempt; translate every exception into a status whose message contains no user data."""
         try:
             await self._admitted(raw, context)
         except AttemptFailed as failed:
@@ -212,7 +226,7 @@ class RunnerHost:
         except asyncio.CancelledError:
             if context.cancelled():
                 raise
-            # A cancellation that the caller did not ask for would leave it without a status until its deadline.
+            # Without a status, a sidecar that did not cancel the attempt would wait for it until the deadline.
             await reject_run(context, InternalError("the host stopped the attempt"))
         except grpc.aio.AbortError:
             raise
@@ -252,7 +266,7 @@ class RunnerHost:
         await run_attempt(run, hosted.function, context, self._lingering)
 
     def _card(self, message: runner_pb2.RunRequest, hosted: _Hosted) -> Card | None:
-        # Not by the definition's digest: which blocks are in its prompt depends on the turn's flags.
+        # `digest` does not identify a card: the prompt blocks of one definition depend on the flags of the turn.
         digest = message.card_digest or message.digest
         if message.HasField("card"):
             self._cards.hold(digest, card_of(message.card))

@@ -1,4 +1,4 @@
-"""What a sub-agent raises to ask back, and what it is given when it continues."""
+"""The exceptions with which a sub-agent asks a question, and the answer with which it continues."""
 
 import json
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from subagents_client.checking.requests import check_request
 
 
 class AsksBack(Exception):
-    """Raised by a sub-agent's function: it ends its attempt with a question. Use one of the subclasses.
+    """A sub-agent's function raises a subclass of this exception to end its attempt with a question.
 
-    The call is suspended, and nothing waits. When the question is answered, the function is called anew, perhaps in
-    another process, with `Run.continuation`. Text that was narrated before stays beside the question.
+    The call is suspended; no process waits for the answer. When the question is answered, the host calls the function
+    again, perhaps in another process, with `Run.continuation`. Text sent with `Run.narrate` accompanies the question.
 
     Args:
         text: the question in words; 1 to 4096 characters.
-        about: what it is about, e.g. the order; any JSON value, at most 16 KiB.
-        state: what the function needs to continue; opaque, at most 64 KiB. It is kept in the record.
-        expires_in: how long it can be answered; None: as long as the operator allows.
+        about: subject of the question, e.g. an order; any JSON value of at most 16 KiB.
+        state: data that the function needs to continue; opaque, at most 64 KiB. The sidecar records it.
+        expires_in: how long the question can be answered; None: as long as the operator allows, the maximum.
 
     Raises:
         TypeError, ValueError: `about` is not JSON.
@@ -38,7 +38,7 @@ class AsksBack(Exception):
         self.about_json = "" if about is None else json.dumps(about, ensure_ascii=False, allow_nan=False)
 
     def to_message(self) -> runner_pb2.QuestionAsked:
-        """Return it as the sidecar is told. Raises `InvalidRequest` if it is longer than a question may be."""
+        """Return the message for the sidecar. Raises `InvalidRequest` if the question exceeds a limit."""
         message = runner_pb2.QuestionAsked(
             kind=f"QUESTION_KIND_{self.kind.name}",
             text=self.text,
@@ -56,7 +56,7 @@ class NeedsInput(AsksBack):
     """The sub-agent needs a text.
 
     Args:
-        answerer: who may answer: the user alone, or the orchestrator's model, too.
+        answerer: `USER`: only the user may answer; `ORCHESTRATOR`: the orchestrator's model may answer, too.
     """
 
     kind = QuestionKind.NEEDS_INPUT
@@ -81,22 +81,24 @@ class NeedsApproval(AsksBack):
 
 
 class NeedsAuthorisation(AsksBack):
-    """The sub-agent needs the user's authorisation at a service; `about` says where, e.g. `{"url": ...}`."""
+    """The sub-agent needs the user's authorisation at a service; `about` names the service, e.g. `{"url": ...}`."""
 
     kind = QuestionKind.NEEDS_AUTHORISATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """The work that a run continues. `Run.arguments` are those of the call that answers.
+    """The suspended work that a run continues. `Run.arguments` are the arguments of the call with the answer.
 
     Attributes:
-        child_id: the delegated execution that asked.
-        kind, question, about: what it asked; `about` None: nothing beyond the text.
-        answer: in words; may be empty for a decision.
-        decision: of a question for approval or authorisation; None for input.
+        child_id: the child that asked the question.
+        kind: what that child needed.
+        question: the question in words.
+        about: subject of the question; None: nothing beyond the words.
+        answer: the answer in words; may be empty if there is a decision.
+        decision: the user's decision if approval or authorisation was needed; None for input.
         answered_by: who answered.
-        state: as the function gave it.
+        state: the state that the function passed with its question.
     """
 
     child_id: str
@@ -115,17 +117,17 @@ class Continuation:
 
 
 def continuation_of(message: runner_pb2.RunRequest) -> Continuation | None:
-    """Return what a run continues; None: it begins new work."""
+    """Return the suspended work that a run continues; None if the run begins new work."""
     if not message.HasField("continuation"):
         return None
-    given = message.continuation
+    continuation = message.continuation
     return Continuation(
-        child_id=given.child_id,
-        kind=KINDS.get(given.kind, QuestionKind.UNKNOWN),
-        question=given.question,
-        about=json.loads(given.about_json) if given.about_json else None,
-        answer=given.answer.text,
-        decision=DECISIONS.get(given.answer.decision),
-        answered_by=ANSWERERS.get(given.answer.answered_by, Answerer.ORCHESTRATOR),
-        state=given.state,
+        child_id=continuation.child_id,
+        kind=KINDS.get(continuation.kind, QuestionKind.UNKNOWN),
+        question=continuation.question,
+        about=json.loads(continuation.about_json) if continuation.about_json else None,
+        answer=continuation.answer.text,
+        decision=DECISIONS.get(continuation.answer.decision),
+        answered_by=ANSWERERS.get(continuation.answer.answered_by, Answerer.ORCHESTRATOR),
+        state=continuation.state,
     )

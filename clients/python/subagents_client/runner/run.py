@@ -1,4 +1,4 @@
-"""What a sub-agent's function is given: the request, what it inherits, and ways to report."""
+"""`Run`, the argument of a sub-agent's function: the request, its context, and methods to report and to call tools."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -16,17 +16,18 @@ from subagents_client.runner.questions import continuation_of
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a sub-agent inherits. Source: PC2-FR-5.
+    """The data of the turn that a sub-agent inherits. Source: PC2-FR-5.
 
     Attributes:
-        principal: on whose behalf; opaque. Data calls carry it by themselves, never pass it on.
-        user_id: the same for chat.
-        episode_id: the conversation.
-        turn_id: the turn.
-        locale: BCP 47 tag; None: explicitly unknown.
-        location: in words; None: explicitly unknown.
-        prior_context: the orchestrator's summary of what came before; empty if there is none.
-        task_prompt: the user's message of this turn, if the client gave it.
+        principal: id of the user on whose behalf the turn runs; opaque. The sidecar adds it to data calls; do not pass
+            it as an argument.
+        user_id: id of the user; in chat the same as `principal`.
+        episode_id: id of the conversation.
+        turn_id: id of the turn.
+        locale: the user's locale as a BCP 47 tag; None: unknown.
+        location: where the user is, in words; None: unknown.
+        prior_context: the orchestrator's summary of the earlier conversation; empty if there is none.
+        task_prompt: the user's message of this turn; empty if the client did not send it.
     """
 
     principal: str = field(repr=False)
@@ -40,7 +41,7 @@ class Context:
 
 
 def context_of(message: runner_pb2.InheritedContext) -> Context:
-    """Return what a sub-agent inherits."""
+    """Return the context that a message contains."""
     return Context(
         principal=message.principal,
         user_id=message.user_id,
@@ -54,24 +55,25 @@ def context_of(message: runner_pb2.InheritedContext) -> Context:
 
 
 class Run:
-    """One attempt of one sub-agent.
+    """One attempt to run a sub-agent.
 
-    The function is cancelled (`CancelledError`) when the sidecar cancels the attempt or its time is up; it should let
-    that pass. Reports after that go nowhere.
+    The host cancels the function (`CancelledError`) when the sidecar cancels the attempt or its time is up. The
+    function should not suppress the exception; later reports are dropped.
 
     Attributes:
-        sub_agent_id: the slot that was asked.
-        child_id: the delegated execution; the same over all its attempts.
-        attempt_id: this attempt; by it a sub-agent with side effects can recognise that it ran before.
-        attempt: 1 for the first.
-        definition_id: the definition that fills the slot.
-        digest: content digest of the definition.
-        arguments: what the orchestrator's model asked; fits the card's schema.
-        context: what is inherited.
-        prompt_suffix: last part of the prompt: date, location, user id, locale.
-        contract: the delegation contract.
-        delegates: other sub-agents that may be asked; empty unless the contract allows it.
-        continuation: the answer to what an earlier run asked back, and its state; None: the run begins new work.
+        sub_agent_id: the slot that was called.
+        child_id: id of the child, the execution of the call; the same in all its attempts.
+        attempt_id: id of this attempt. A sub-agent with side effects can store it to recognise a repeated run.
+        attempt: number of this attempt, from 1.
+        definition_id: id of the definition that fills the slot.
+        digest: hash of the definition and of everything that it refers to.
+        arguments: the arguments of the call, written by the orchestrator's model; valid for the card's schema.
+        context: the data of the turn that the sub-agent inherits.
+        prompt_suffix: last part of the sub-agent's prompt: date, location, user id, locale.
+        contract: deadline, budgets and permissions of the child.
+        delegates: other sub-agents that this one may call with `delegate`; empty if the contract forbids delegation.
+        continuation: the question of an earlier run, its answer and the state of that run; None: new work.
+        outbox: the reports that wait to be sent; for the host.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class Run:
         self.prompt_suffix = message.prompt_suffix
         self.contract: Mapping[str, Any] = _object(message.contract_json)
         self.delegates: Sequence[Delegate] = [
-            Delegate(each.name, each.description, each.arguments_schema_json) for each in message.delegates
+            Delegate(tool.name, tool.description, tool.arguments_schema_json) for tool in message.delegates
         ]
         self.continuation = continuation_of(message)
         self.outbox = Outbox()
@@ -104,50 +106,50 @@ class Run:
 
     @property
     def request(self) -> str:
-        """What is asked, in words; empty if the card's arguments have no `request`."""
+        """The request in words: the argument `request`; empty if the call has no such argument."""
         return str(self.arguments.get("request", ""))
 
     @property
     def time_left(self) -> float:
-        """Seconds until the attempt is over."""
+        """Seconds until the deadline of the attempt; 0 if it has passed."""
         return max(0.0, self._time_left())
 
     @property
     def card(self) -> Card:
-        """The definition.
+        """The card: the content of the definition.
 
         Raises:
-            LookupError: the host was not told that this function needs it.
+            LookupError: the function was registered without `needs_card=True`, and the host does not have the card.
         """
         if self._card is None:
             raise LookupError(f"no card here: register {self.sub_agent_id!r} with needs_card=True")
         return self._card
 
     async def status(self, kind: str, **attributes: str) -> None:
-        """Report progress; waits while the reader is far behind.
+        """Report progress. Waits while many reports are still unsent.
 
         Args:
-            kind: a type of the vocabulary such as `searching_offers`; others are dropped by the sidecar.
-            attributes: values for the words, which the client makes; at most 16, each at most 256 characters.
+            kind: a type of the configured vocabulary, such as `searching_offers`; the sidecar drops unknown types.
+            attributes: values for the text that the client composes; at most 16, each at most 256 characters.
         """
         event = runner_pb2.StatusEvent(type=kind, attributes=attributes)
         await self.outbox.put(runner_pb2.RunResponse(status=event))
 
     async def narrate(self, text: str) -> None:
-        """Send a piece of the answer's text; what the function returns comes after it."""
+        """Send a piece of the answer's text. The text that the function returns is appended to all pieces."""
         await self.outbox.put(runner_pb2.RunResponse(narration=text))
 
     def render(self, name: str, *, tool_input: Any, component_data: Any) -> None:
-        """Report what a `render_*` tool was given and made; both must be JSON values.
+        """Report a component: a call of a `render_*` tool and its result.
 
         Args:
-            name: of the tool, as the card names it.
-            tool_input: ids, titles, analytics tags.
-            component_data: must fit the card's schema for `name`.
+            name: name of the tool in the card.
+            tool_input: arguments of the tool, e.g. ids, titles and analytics tags; a JSON value.
+            component_data: the component; a JSON value that is valid for the card's schema of `name`.
 
         Raises:
-            ValueError: not JSON (`NaN` is not either), or too many components.
-            TypeError: not JSON.
+            ValueError: a value is not JSON, e.g. contains `NaN`, or there are too many components.
+            TypeError: a value is not JSON.
         """
         self.outbox.put_component(
             runner_pb2.RenderedComponent(
@@ -156,12 +158,12 @@ class Run:
         )
 
     def usage(self, *, input_tokens: int, output_tokens: int, cached_input_tokens: int | None = None) -> None:
-        """Report the tokens used so far by this attempt: running totals.
+        """Report the tokens that this attempt has used so far, as totals over all model calls.
 
         Args:
-            input_tokens: read by the model, those from the provider's cache included.
-            output_tokens: written by the model.
-            cached_input_tokens: of the input tokens, those from the provider's cache; None if it does not say.
+            input_tokens: tokens that the model read, including those from the provider's cache.
+            output_tokens: tokens that the model wrote.
+            cached_input_tokens: the part of `input_tokens` from the provider's cache; None: unknown.
         """
         self.outbox.put_usage(
             runner_pb2.UsageReport(
@@ -173,35 +175,37 @@ class Run:
         """Call a data-backed tool through the tool gateway.
 
         Args:
-            tool_id: one of the card's tools.
-            arguments: must fit the tool's schema; at most 64 KiB of JSON.
+            tool_id: id of one of the card's tools.
+            arguments: arguments of the tool, valid for its schema; at most 64 KiB as JSON; None: no arguments.
 
         Returns:
-            The data, or that there is none.
+            The data, or `DataUnavailable` if there is none.
 
         Raises:
-            ToolNotAllowed, ToolBudgetExhausted, InvalidRequest, MessageTooLarge: the call was not carried out.
+            ToolNotAllowed, ToolBudgetExhausted, InvalidRequest, MessageTooLarge: the call was refused.
             GrantSpent: the attempt is over.
-            DependencyUnavailable: the gateway cannot be reached; if it leaves the function, the failure is transient.
+            DependencyUnavailable: the gateway cannot be reached. If the function does not catch this exception, the
+                attempt fails with a transient failure, and the sidecar may start another attempt.
         """
         request = tools_pb2.CallToolRequest(tool_id=tool_id, arguments_json=_json(arguments or {}))
         return await self._gateways.call(self._gateway_target, self._grant, request, self.time_left)
 
     async def delegate(self, tool_name: str, arguments: Mapping[str, Any]) -> Delegated:
-        """Have another sub-agent of the turn do a part of the work, and wait for what it comes to.
+        """Call another sub-agent of the turn and wait for its result.
 
-        It has no more time, budget, tools or depth than is left here, and is stopped when this call is cancelled.
+        The called sub-agent is limited to the time, budgets, tools and depth that this sub-agent has left. It is
+        stopped when this method is cancelled.
 
         Args:
-            tool_name: one of `delegates`, e.g. `ask_rewards`.
-            arguments: must fit its schema; at most 64 KiB of JSON.
+            tool_name: name of one of `delegates`, e.g. `ask_rewards`.
+            arguments: arguments of the call, valid for the delegate's schema; at most 64 KiB as JSON.
 
         Raises:
             DelegationRefused: `metadata["reason"]` says why: `off`, `depth`, `cycle`, `not_bound`, `busy`, `budget`.
-            InvalidRequest: the arguments do not fit.
+            InvalidRequest: the arguments are invalid.
             GrantSpent: the attempt is over.
-            DependencyUnavailable: the record or the gateway cannot be reached. The sub-agent was not called, or it is
-                not known whether it was.
+            DependencyUnavailable: the record or the gateway cannot be reached. It may be unknown whether the other
+                sub-agent was called.
 
         Source: SX-14 .. SX-17.
         """
@@ -209,14 +213,14 @@ class Run:
         return await self._gateways.delegate(self._gateway_target, self._grant, request, self.time_left)
 
     async def read_own_turns(self, max_turns: int = 0) -> Sequence[OwnTurn]:
-        """Return what this sub-agent was asked and answered in earlier turns of this session, oldest first.
+        """Return the earlier requests to this sub-agent in this episode, with its answers, oldest first.
 
         Args:
-            max_turns: the newest ones; 0: as many as the operator allows.
+            max_turns: maximum number of turns, of which the newest are returned; 0: as many as the operator allows.
 
         Raises:
             GrantSpent: the attempt is over.
-            DependencyUnavailable: the history or the gateway cannot be reached; a sub-agent may well go on without.
+            DependencyUnavailable: the history or the gateway cannot be reached; most sub-agents can continue without.
 
         Source: PC1-FR-7.
         """

@@ -22,7 +22,7 @@ from sidecar.operations.rollout.views.snapshot import RolloutViews
 LONGEST_KEEPING: Final = 2.0
 """Seconds for the disk. After that, the answer says that the stop does not survive a restart."""
 LONGEST_LOOK: Final = 2.0
-"""Seconds for the look whether binds use the record's version already."""
+"""Seconds for each of the two reads of the store that show whether binds use the record's version already."""
 LONGEST_WRITE: Final = 2.0
 """Seconds for one access to the store."""
 LONGEST_RECORDING: Final = 8.0
@@ -71,7 +71,12 @@ def reach_of(stop: LocalStop, local_answer: StepAnswer, recorded: Recorded, warn
 
 
 class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
-    """Applies stops in this process, and removes them once the record takes over."""
+    """Applies stops in this process, and releases them once the record has decided about them.
+
+    A released stop is no longer pending. A released ramp-down ends here, because the record decides about the ramp. A
+    released kill stays in effect here for ever, for the killed digest; while a kill is pending, it also stops later
+    contents of the definition.
+    """
 
     store: RolloutStore
     tombstones: Tombstones
@@ -111,11 +116,11 @@ class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
         return ()
 
     async def recorded(self, stop: LocalStop, writing: Awaitable[StepAnswer], longest: float) -> Recorded:
-        """Wait for the record's answer to a stop; remove the local stop unless it is still pending.
+        """Wait for the record's answer to a stop, and release the stop if there is one.
 
         Args:
-            stop: the local stop.
-            writing: records it.
+            stop: the local stop, already in effect here.
+            writing: records the stop.
             longest: seconds for that.
 
         Returns:
@@ -123,21 +128,22 @@ class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
         """
         try:
             # A limit: the caller of a kill waits for this answer, and the stop is in effect here already.
+            # `read_within` returns `StoreUnavailable` and raises every other error.
             answer: Recorded = await read_within(writing, longest)
         except SubagentsError as refused:
             answer = refused
         if isinstance(answer, StepAnswer):
             await self._release_once_shown(stop)
-        # A final refusal: the record decided against the stop, so it must not stay in effect here.
+        # A final refusal: the stop must not be tried again, and a ramp-down must not stay in effect here.
         elif not isinstance(answer, StoreUnavailable):
             await self._release(stop)
         return answer
 
     async def _release_once_shown(self, stop: LocalStop) -> None:
-        """Remove the local stop once binds use the record's version.
+        """Release the stop once binds use the record's version.
 
-        If it were removed earlier, the stopped definition would be served again in between. This also applies to a
-        kill: binds may still see another content of the definition than the killed one.
+        If it were released earlier, the stopped definition could be served again in between. This also applies to a
+        kill: the view of the binds may have a later content of the definition, which only a pending kill stops.
         """
         version = await read_within(self.store.version(), LONGEST_LOOK)
         if isinstance(version, StoreUnavailable):
@@ -148,9 +154,9 @@ class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
             await self._release(stop)
 
     async def _release(self, stop: LocalStop) -> None:
-        """Mark a stop as recorded or refused.
+        """Mark a stop as no longer pending, because it was recorded or refused.
 
-        If this mark is lost, the stop is recorded again after a restart, without effect.
+        If this mark is lost, the stop is sent to the record again after a restart, without effect.
         """
         try:
             async with asyncio.timeout(LONGEST_KEEPING):

@@ -29,8 +29,8 @@ INTERVAL: Final = timedelta(seconds=1)
 def revived(view: RolloutView, tombstones: Tombstones, card_of: Callable[[Digest], Card | None]) -> frozenset[Digest]:
     """Return the digests of kills that are not pending, but whose definition `view` may still serve.
 
-    The view may also have an earlier content of the definition: a kill of revision 2 is returned if a restored store
-    knows the definition only as revision 1.
+    The view may also have an earlier content of the definition: the kill of a changed definition is returned if a
+    restored store knows only the content before the change.
     """
     waiting = {stop.digest for stop in tombstones.pending()}
     return frozenset(
@@ -44,7 +44,7 @@ def revived(view: RolloutView, tombstones: Tombstones, card_of: Callable[[Digest
 def _definitions_of(
     view: RolloutView, digest: Digest, card_of: Callable[[Digest], Card | None]
 ) -> Iterator[DefinitionFacts]:
-    """Yield the definition whose content has this digest; if there is none, the one that this content revises."""
+    """Yield the definition with this digest; if there is none, the definition of which this is a later content."""
     exact = [rollout.definitions[digest] for rollout in view.slots.values() if digest in rollout.definitions]
     yield from exact
     card = None if exact else card_of(digest)
@@ -64,10 +64,10 @@ class RecordStops:
     """
 
     def __init__(self, stops: ApplyStopLocally, kill: KillDefinition, ramp_down: RampDownImmediately) -> None:
-        """Begin before the first comparison of a view with the tombstones."""
+        """Begin without a compared view, so that the first pass looks for lost kills."""
         self._tombstones, self._views, self._card_of = stops.tombstones, stops.views, kill.card_of
         self._recorder = stops.recorder
-        self._compared: RolloutView | None = None
+        self._compared: RolloutView | None = None  # the last view that was compared with the tombstones
         self._kill = kill
         self._ramp_down = ramp_down
 
@@ -85,7 +85,7 @@ class RecordStops:
             recorded = await read_within(self._record(stop), LONGEST_RECORDING)
             if isinstance(recorded, StoreUnavailable):
                 return
-            # A final refusal: `ApplyStopLocally.recorded` has removed the stop, so it is not tried again.
+            # A final refusal: `ApplyStopLocally.recorded` has released the stop, so it is not tried again.
             if isinstance(recorded, SubagentsError):
                 self._recorder.anomaly("stop_not_recorded", f"{stop.kind} of {stop.definition_id}: {recorded.reason}")
 

@@ -181,7 +181,7 @@ class Tombstones(Protocol):
         """Make kills pending again that were recorded or refused. In memory only: a restart finds them again."""
 
     async def recorded(self, stop: LocalStop) -> None:
-        """Note that a stop is recorded, or refused for good.
+        """Note that a stop is recorded, or refused for good: it is no longer pending.
 
         Raises `OSError`: the mark is lost and the stop is tried again.
         """

@@ -26,9 +26,12 @@ class DelegatedCall:
     Attributes:
         planned: the one call.
         child_id: id of the delegated child; also its key in the slot queues.
+        turn: the turn of the delegating child.
         settle_at: the end of the delegating attempt, or earlier.
-        lenders: keys of the calls in the slot queues that wait for this one.
-        delegation: stops the call.
+        record_by: the time until which outcomes may be recorded, as for the dispatch.
+        lenders: keys, in the slot queues, of the calls that wait for this one; it may use the slots and data that they
+            hold.
+        delegation: signals that the call is stopped, and that its child is closed.
         dispatch_id: the dispatch that the topmost call belongs to.
         trace: the context of the delegating attempt.
         ready, deadlines: its own steps, and the deadlines of the dispatch.
@@ -45,14 +48,14 @@ class DelegatedCall:
         lenders: tuple[str, ...],
     ) -> None:
         """Begin; the call is stopped at `settle_at` at the latest."""
+        # `Delegate` creates the child's id first and uses it as the id of the call.
         self.child_id, self.lenders = ChildId(planned.call.call_id), lenders
         self.turn, self.record_by = context.turn, context.record_by
         self.settle_at = settle_at
         self.delegation = Delegation()
         self._context, self._parent, self.planned = context, parent, planned
         self.dispatch_id, self.trace = context.dispatch_id, parent.trace
-        # A list of its own: steps of the delegation must not wait for an append of the dispatch, which may wait for
-        # this child.
+        # A list of its own: `finished` closes it, and the list of the dispatch must stay open.
         self.ready, self.deadlines = ReadyList(), context.deadlines
         self.finished: FirstResult[CallOutcome | Exception] = FirstResult()
         # A closed list ends the drain of this delegation. Without it, the drain would wait for steps for ever.
@@ -69,7 +72,7 @@ class DelegatedCall:
         self.finished.settle(defect)
 
     def drains(self) -> None:
-        """Do nothing: a delegated call has no listeners."""
+        """Do nothing when a drain takes steps: only a dispatch has listeners, which then send earlier events first."""
 
     def stop_of(self, call_id: CallId) -> FirstResult[CallFailure]:
         """Return what stops the one call."""
@@ -80,7 +83,10 @@ class DelegatedCall:
         return with_context(self._context.inherited_of(self._parent.call_id), self.planned)
 
     def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
-        """Report progress under the topmost call, because the client knows only that call. Source: PC2-FR-13."""
+        """Report progress under the topmost call, because the client knows only that call. Source: PC2-FR-13.
+
+        Each level reports it as progress of its parent, up to the dispatch.
+        """
         self._context.status(self._parent, event_type, attributes)
 
     def lose(self) -> None:

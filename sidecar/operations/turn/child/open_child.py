@@ -1,8 +1,8 @@
 """Creates a child with its contract.
 
 A child exists in memory before its fact is recorded, and starts only after that. `dispatch_calls` opens the children
-that start with their dispatch, `execute_dispatch` those that waited for a slot, and `delegate` those below another
-child.
+that start with their dispatch, `execute_dispatch` those that waited in a slot queue, and `delegate` those below
+another child.
 
 Source: SX-3, SX-4, SX-19.
 """
@@ -49,6 +49,7 @@ class NewChild(Struct, frozen=True):
 def make_child(dispatch: LiveDispatch, planned: PlannedCall, now: float, ids: Ids) -> NewChild:
     """Return a new child. `now` is by the event loop's clock."""
     turn, request, tool, call = dispatch.turn, dispatch.request, planned.tool, planned.call
+    # The prompt of the dispatch, and the call's own prior context; without one, that of the dispatch.
     inherited = dispatch.inherited_of(call.call_id)
     text = TurnText(inherited.task_prompt, inherited.prior_context)
     # The templates hold only what all calls of the tool share. If they kept a part of one call, the next child would
@@ -57,25 +58,27 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, now: float, ids: Id
     written = template.filled(turn.turn_id, planned.step_idx, text, planned.request, seconds)
     contract = written.contract
     digest = None if turn.digests.get(tool.slot) == tool.card.digest else packed((tool.card.digest,))
-    stripped_template = tool.made_once(bare_template).filled(contract.budgets.time_left_ms, digest)
+    # The fact stores no value that its readers can derive, e.g. no digest that the turn has bound for the slot.
+    stored_contract = tool.made_once(bare_template).filled(contract.budgets.time_left_ms, digest)
     # Usually the arguments are stored exactly as they were sent. Then the request in them need not be parsed again,
     # which is measurable in a large fan-out.
     if planned.arguments_json is call.arguments_json and len(planned.request) < REQUEST_LIMIT:
-        description = None
+        request_text = None
     else:
-        description = differing(planned.request, asked_in(call))
+        request_text = differing(planned.request, asked_in(call))
     prompt, goal = text.task_prompt, contract.parent.goal_summary
     own_texts = ContractTexts(
-        description,
+        request_text,  # the `description` of the contract's step
         None if prompt == request.task_prompt else prompt,
         None if goal == request.prior_context[:GOAL_SUMMARY_LIMIT] else goal,
     )
     child = _child(dispatch, planned, written, ChildId(ids.new("child")))
-    # Before the child is recorded: a continuation is part of what its first attempt receives.
+    # Set here, because the first attempt sends it to the runner and may begin as soon as the fact is recorded.
     if call.answering is not None:
         child.continue_work(dispatch.calls.continuations[call.call_id])
-    # `after` is 0 here and below: the child is created at the time of its fact.
-    return NewChild(child, ChildStart(child.child_id, tool.slot, planned.step_idx, 0, stripped_template), own_texts)
+    # `after=0`: the child is created at the time of its fact.
+    start = ChildStart(child.child_id, tool.slot, planned.step_idx, after=0, contract=stored_contract)
+    return NewChild(child, start, own_texts)
 
 
 def make_delegated_child(parent: Child, context: CallContext, planned: PlannedCall, contract: Contract) -> NewChild:
@@ -83,10 +86,9 @@ def make_delegated_child(parent: Child, context: CallContext, planned: PlannedCa
     written = StoredContract(contract, contract.to_json())
     child = _child(context, planned, written, ChildId(planned.call.call_id), parent)
     place = below(context.turn.claims, child.slot, child.step_idx, parent.child_id, parent.contract)
-    stripped_template, texts = stripped(contract, place)
-    return NewChild(
-        child, ChildStart(child.child_id, child.slot, child.step_idx, 0, stripped_template, parent.step_idx), texts
-    )
+    stored_contract, texts = stripped(contract, place)  # without what follows from `place`
+    start = ChildStart(child.child_id, child.slot, child.step_idx, 0, stored_contract, parent=parent.step_idx)
+    return NewChild(child, start, texts)
 
 
 def opened_later(dispatch_id: DispatchId, new: Sequence[NewChild]) -> tuple[ChildrenOpened, Texts]:
