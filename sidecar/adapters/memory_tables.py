@@ -121,8 +121,8 @@ def insert_turn(turn: TurnHistory) -> Steps[EpisodeSize]:
         ]
         yield from insert("history_tool_messages", messages)
         # The size is updated in the same transaction, so that it always agrees with the stored turns.
-        ((turns, tokens),) = yield (ADDED, tokens, episode_no)
-        return EpisodeSize(turns, tokens)
+        ((turns, episode_tokens),) = yield (ADDED, tokens, episode_no)
+        return EpisodeSize(turns, episode_tokens)
     return (yield from size_of_episode(key))
 
 
@@ -140,10 +140,10 @@ def contents(key: EpisodeKey, most: int, time: Time) -> Steps[EpisodeContents]:
     episode_no, kept, revision, text, up_to, written_at = episode[0]
     summary = Summary(revision, text, up_to, time(written_at)) if revision else None
     newest = yield (NEWEST, episode_no, most)
-    # The oldest turn that is returned; answers and messages of older turns are not read.
-    since = newest[-1][0] if newest else 0
-    answers = _by_turn((yield (ANSWERS, episode_no, since)))
-    messages = _by_turn((yield (MESSAGES, episode_no, since)))
+    # Answers and messages of turns that are older than the returned ones are not read.
+    oldest_no = newest[-1][0] if newest else 0
+    answers = _by_turn((yield (ANSWERS, episode_no, oldest_no)))
+    messages = _by_turn((yield (MESSAGES, episode_no, oldest_no)))
     turns = tuple(
         TurnHistory(
             episode=key,

@@ -149,6 +149,7 @@ class ChosenRunners:
         settings = self._settings.get(spec.name, {})
         # Without any address the host counts as local. The runner then refuses it, with a better message.
         host_address = target or str(settings.get("target") or "unix:")
+        # A runner connects with TLS if its settings name the authority that signs the hosts' certificates.
         gateway = self._gateways.for_host_of(card, host_address, over_tls="ca_file" in settings)
         key = (spec.name, target, gateway)
         if key not in self._made:
@@ -204,7 +205,7 @@ class ChosenConnectors:
             with suppress(PluginProblem):  # the first call that needs the connector gets the error
                 spec = self._policy.connector(card.definition.vertical, tool.connector, f"tools.{tool.id}.connector")
                 if spec.name not in self._made:
-                    # Only built-in connectors: the factory of an installed one runs in a thread of its own.
+                    # Not for installed connectors: their factory runs in a thread of its own, and may block there.
                     if self._policy.host.is_own(spec):
                         await self._warm_up(spec)
                     # Checks again: a call may have created the connector during the await.

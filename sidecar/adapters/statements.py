@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 Result = TypeVar("Result")
 
 ROWS_AT_ONCE: Final = 100
-"""Each database limits the placeholders of a statement: 32,766 in SQLite, 32,767 in PostgreSQL."""
+"""Rows of one insert. Each database limits the placeholders of a statement: 32,766 in SQLite, 32,767 in PostgreSQL."""
 
 Statement = tuple[Any, ...]
 """SQL, and its values."""

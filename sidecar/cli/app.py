@@ -208,6 +208,7 @@ def _add_subagent(app: typer.Typer, commands: Commands) -> None:
         commands.erase_offline,
         commands.requested,
     )
+    # Any other command of the group is in it by now, and needs no import of `new`.
     if commands.requested not in names_in(group, app):
         from sidecar.cli.init.new_command import add_new  # noqa: PLC0415  for its own command only
 

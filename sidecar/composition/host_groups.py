@@ -23,7 +23,7 @@ def groups_of(server: ServerSettings) -> HostGroups:
 
 
 def with_groups(gateways: GatewayAddresses, server: ServerSettings) -> GatewayAddresses:
-    """Return where the hosts of each group reach the tool gateway, beside all others."""
+    """Return the addresses of the tool gateway, with the socket of each host group added."""
     sockets = {name: f"unix:{group.agents_socket}" for name, group in server.host_groups.items()}
     return replace(gateways, groups=groups_of(server), of_groups=sockets)
 

@@ -34,7 +34,7 @@ class NamesInSettings:
         Raises:
             SettingsProblem: lists all these names, and all target addresses without a scheme.
         """
-        # The sidecar then starts, but is not ready. `changed` checks a later state.
+        # A sidecar without valid definitions starts, but is not ready. `changed` checks the first valid state.
         if catalogue is None:
             return
         present = names_of(catalogue)
@@ -71,5 +71,5 @@ class NamesInSettings:
 def _on_record(view: RolloutView) -> Names:
     """Return the slots and verticals that the recorded rollouts know."""
     slots = frozenset(str(slot) for slot in view.slots)
-    every = (facts for rollout in view.slots.values() for facts in rollout.definitions.values())
-    return Names(slots, frozenset(str(facts.vertical) for facts in every))
+    definitions = (facts for rollout in view.slots.values() for facts in rollout.definitions.values())
+    return Names(slots, frozenset(str(facts.vertical) for facts in definitions))

@@ -49,7 +49,8 @@ def pages(metrics: RecentMetrics, readiness: Readiness, redactor: Redactor) -> M
         return Page(status, JSON, f"{detail}\n".encode())
 
     async def alive(accept: str) -> Page:
-        # Always OK: that this line runs shows that the event loop is alive. A restart helps against nothing else.
+        # Always OK: that this line runs shows that the event loop is alive. Only a blocked event loop, which cannot
+        # answer, is a reason to restart the process.
         return Page(OK, JSON, b'{"alive": true}\n')
 
     return {"/metrics": numbers, "/readyz": ready, "/healthz": alive}

@@ -49,7 +49,7 @@ def run(settings: Settings) -> int:
     problem: BaseException
     with logging_to(standard_error(), settings.log.format, settings.log.level, redactor) as log:
         try:
-            # Before any secret is read: from then on, another process of this user could read it from the memory.
+            # Before any secret is read: another process of this user could read a secret from the open memory.
             if not settings.server.allow_debugging and not close_memory():
                 raise SettingsProblem(["server.allow_debugging: the system refuses to close the memory; set it"])
             # uvloop instead of the standard loop: a dispatch consists of many small socket operations, which it handles
@@ -92,9 +92,9 @@ async def _serve(settings: Settings, redactor: Redactor, log: LossyQueue) -> Non
 
 
 def _set_process_limits() -> None:
-    """Disable core dumps, which would contain keys and users' data, and files that other users may write.
+    """Disable core dumps, which would contain keys and users' data; protect new files; raise the limit of open files.
 
-    Also raise the limit of file descriptors.
+    Other users may not write to files that the process creates from now on.
     """
     # `umask` can only be read by setting it, so the present mask is read first and then extended.
     os.umask(os.umask(OTHERS_MAY_NOT_WRITE) | OTHERS_MAY_NOT_WRITE)

@@ -70,8 +70,8 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
     4. Dispatches that still run are stopped and recorded. Open turns in which nothing runs are left for other
        sidecars.
 
-    The order matters: if turns were refused before health changes, requests would fail of clients that cannot know
-    yet that they should use another sidecar.
+    The order matters: if turns were refused before health changes, clients that cannot know yet that they should use
+    another sidecar would get errors.
 
     Args:
         sidecar: the running sidecar.

@@ -14,7 +14,7 @@ async def await_with_limit(seconds: float, work: Awaitable[Found]) -> Found:
     """Return the result of `work`, in at most `seconds`.
 
     Raises:
-        TimeoutError: it took longer. Otherwise whatever `work` raises.
+        TimeoutError: `work` took longer. Other exceptions are those of `work`.
     """
     # The first step runs without a timer. If the value is ready, the work ends in this step. Only if it waits for a
     # future is a timer started, and the rest of the work awaited below.

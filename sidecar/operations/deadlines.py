@@ -116,7 +116,7 @@ async def deadline_at(
         at: sets a timer.
 
     Raises:
-        TimeoutError: it took longer. Otherwise whatever `work` raises.
+        TimeoutError: `work` took longer. Other exceptions are those of `work`.
     """
     task = asyncio.current_task()
     assert task is not None  # noqa: S101  for the type checker: only tasks await

@@ -155,7 +155,7 @@ def hung_reports(recorder: Recorder) -> OnHung:
     """Return a function that reports hanging plugin calls to a recorder."""
 
     def report(plugin: str, count: int) -> None:
-        told = f"a call of {plugin} runs on although it was told to stop ({count} now); restart the sidecar"
-        recorder.anomaly("plugin_hung", told)
+        text = f"a call of {plugin} runs on although it was told to stop ({count} now); restart the sidecar"
+        recorder.anomaly("plugin_hung", text)
 
     return report

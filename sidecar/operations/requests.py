@@ -56,8 +56,8 @@ class JoinPolicy(msgspec.Struct, frozen=True):
     """How the calls of one dispatch are joined.
 
     Attributes:
-        min_success: number of calls that must succeed for the turn's gate; None: all that were run. Does not cancel
-            calls.
+        min_success: how many results the parent must accept for `gate_passed` in the answer to `EndTurn`, which is no
+            gate of a rollout; None: as many as calls were planned to run. Never stops a call.
         max_parallel: the most calls that run concurrently; None: the cap.
         timeout: the longest time for the dispatch; None: the operator's limit.
     """

@@ -1,4 +1,4 @@
-"""Binds the turn of a run: a new one when the agent begins, the one that is kept in the state when it goes on."""
+"""Binds the turn of a run: a new turn when the agent begins, the turn in the graph's state when a run continues it."""
 
 import asyncio
 import logging
@@ -22,14 +22,14 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class Binding:
-    """Binds turns at one sidecar. If the sidecar is away, the turn goes on without sub-agents. Source: PC2-FR-1."""
+    """Binds turns at one sidecar. If it is unavailable, the turn continues without sub-agents. Source: PC2-FR-1."""
 
     def __init__(self, client: SidecarClient, rules: OrchestratorRules) -> None:
         self._client = client
         self._rules = rules
 
     async def begin(self, state: SidecarState, runtime: Runtime[ActiveTurn]) -> OpenTurn:
-        """Bind a new turn, and return what is to be kept of it."""
+        """Bind a new turn, and return the turn for the graph's state. End an unfinished earlier turn of the thread."""
         active, left = runtime.context, state.get("sidecar_turn")
         kept = begun(active.request)
         if left is not None and not left["finished"] and left["turn_id"] != kept["turn_id"]:
@@ -38,11 +38,11 @@ class Binding:
         return kept
 
     async def go_on(self, state: SidecarState, runtime: Runtime[ActiveTurn]) -> None:
-        """Bind the turn of the state again, once in a run, if this run did not begin it.
+        """Bind the turn in the graph's state again, once per run, unless this run began the turn.
 
         Raises:
-            ForeignTurn: the turn is not this caller's.
-            SubagentsError: it cannot be bound for a reason that the caller has to mend.
+            ForeignTurn: the turn has another principal or episode.
+            SubagentsError: the turn cannot be bound for a reason that the caller must correct.
         """
         active, kept = runtime.context, state.get("sidecar_turn")
         async with active.binding:
@@ -72,14 +72,14 @@ class Binding:
         active.kept = kept
 
     async def _past(self, active: ActiveTurn, *, begun: bool) -> Episode | None:
-        """Return what the memory knows of a conversation that has begun; it is read while the turn is bound."""
+        """Return the stored history of a conversation; None for a first turn, without compaction, or if it is late."""
         chosen = self._rules.compaction
         if not chosen or not begun:
             return None
         return await read_stored_history(self._client, active.request, chosen.read_timeout)
 
     async def end(self, left: OpenTurn, asked: TurnRequest) -> None:
-        """End a turn that no run goes on with; what its sub-agents still do is stopped. A sidecar away is no error."""
+        """End a turn that no run will continue, and stop its sub-agents. Does not raise if the sidecar is away."""
         try:
             turn = await self._client.bind_turn(request_of(left, asked), timeout=ABANDON)
             await turn.end(timeout=ABANDON)

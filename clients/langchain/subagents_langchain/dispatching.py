@@ -1,4 +1,4 @@
-"""The dispatches of one model response: sent, and found again by a run that goes on with the turn."""
+"""The dispatches of one model response: sends them, and finds them again when a later run continues the turn."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,14 +40,15 @@ def NOT_TOLD(_: CallOutcome) -> None:  # noqa: N802  a constant
 
 @dataclass(frozen=True, slots=True)
 class ResponseDispatches:
-    """What a `Gathering` sends the calls of one response with.
+    """Sends the calls of one response; the `Sender` of its `CallBatch`.
 
     Attributes:
         active: the turn.
-        response: whose calls these are.
-        messages: the history up to the response.
-        write: into LangGraph's custom stream.
-        rules, summary_model: of the middleware.
+        response: the response that made the calls.
+        messages: the messages before the response.
+        write: writes an item to LangGraph's custom stream.
+        rules: the options of the middleware.
+        summary_model: the model that writes `prior_context`; None: no summary.
     """
 
     active: ActiveTurn
@@ -58,9 +59,9 @@ class ResponseDispatches:
     summary_model: BaseChatModel | None
 
     async def recall(self) -> tuple[Mapping[str, CallOutcome], int]:
-        """Return what an earlier run has sent of the response; one that was made in this run was not sent before.
+        """Return the outcomes and the number of the response's dispatches that earlier runs have sent.
 
-        What the sidecar has no record of never ran, and may be sent.
+        A response of this run has none. Calls of which the sidecar has no record never ran, and may be sent.
         """
         found: dict[str, CallOutcome] = {}
         if not self.active.resumed or self.active.made.issuperset(calls_of(self.response)):
@@ -76,9 +77,9 @@ class ResponseDispatches:
     async def send(
         self, number: int, calls: Sequence[ToolCall], settled: Settled = NOT_TOLD
     ) -> Mapping[str, CallOutcome]:
-        """Return one outcome for each call, by call id, whatever happens. Source: PC2-FR-7, PC2-FR-8a.
+        """Send the calls and return one outcome for each call, by call id. Source: PC2-FR-7, PC2-FR-8a.
 
-        Calls that cannot be read go along with the first dispatch, so that they are on record as refused.
+        Unreadable calls are sent with the first dispatch, so that the sidecar records them as refused.
         """
         turn, message = self._turn(), self.response
         moment = str(message.text) or self.rules.phrases_for(self.active.request.locale).one_moment
@@ -97,14 +98,14 @@ class ResponseDispatches:
         return {one.call_id: one for one in result.outcomes}
 
     async def answer(self, call: ToolCall, number: int) -> CallOutcome:
-        """Return the outcome of a call that answers a question; in a dispatch of its own, which is sent once.
+        """Send a call that answers a question, in its own dispatch, and return its outcome. Repeating it sends nothing.
 
         Args:
-            call: with the answer.
-            number: how many questions the tool call has asked before.
+            call: the call, with the answer.
+            number: number of earlier questions of this tool call.
         """
         name = uuid5(NAMES, f"{call.answering.receipt if call.answering else ''}\n{number}").hex
-        for earlier in self.active.recorded:  # of a turn that was over before its answer was read
+        for earlier in self.active.recorded:  # dispatches of a turn that ended before this run read their outcomes
             if earlier.dispatch_id == name:
                 return earlier.outcomes[0]
         context = DispatchContext(task_prompt=self.active.user_message, on_disconnect=OnDisconnect.CONTINUE)
@@ -117,7 +118,7 @@ class ResponseDispatches:
         return result.outcomes[0]
 
     async def cancel(self, number: int, call_id: str) -> None:
-        """Cancel one call of a dispatch, if the sidecar can be told."""
+        """Cancel one call of a dispatch; do nothing if the sidecar cannot be reached."""
         try:
             await self._turn().cancel_call(self._id(number), call_id, timeout=ABANDON)
         except SubagentsError:
@@ -172,5 +173,5 @@ class ResponseDispatches:
 
 
 def _on_disconnect(*, can_go_on: bool) -> OnDisconnect:
-    """Without checkpoints no other run can ever ask for the outcomes."""
+    """Return the default. Without a checkpointer, calls are cancelled: no later run could get their outcomes."""
     return OnDisconnect.CONTINUE if can_go_on else OnDisconnect.CANCEL

@@ -1,4 +1,4 @@
-"""Message histories as model providers accept them: a check, a repair, and what earlier turns leave to a model."""
+"""Message histories: checks and repairs them for model providers, and reduces earlier turns to their narration."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,24 +9,25 @@ from subagents_langchain.acknowledging.statements import merged_text
 
 
 class InvalidHistory(ValueError):
-    """A model provider would refuse this history; the message lists why."""
+    """A model provider would reject the message history; the exception's text lists the reasons."""
 
 
 def validate_history(messages: Sequence[BaseMessage]) -> None:
-    """Refuse what a model provider refuses.
+    """Raise an exception for a history that a model provider would reject.
 
     Raises:
-        InvalidHistory: `broken_rules` found something.
+        InvalidHistory: the history breaks a rule of `broken_rules`.
     """
     if broken := list(broken_rules(messages)):
         raise InvalidHistory("; ".join(broken))
 
 
 def broken_rules(messages: Sequence[BaseMessage]) -> Iterator[str]:
-    """Yield what a model provider would refuse the history for; nothing if it is valid.
+    """Yield each reason for which a model provider would reject the history; nothing if the history is valid.
 
-    The rules: each tool call has an id and is answered exactly once before anybody else speaks; an answer belongs to
-    an open call; ids of calls are unique; the system speaks first or not at all, then the user; nothing is empty.
+    The rules: each tool call has a unique id, and exactly one tool message answers it before any other message; each
+    tool message answers an open call; a system message can only be the first message; the first other message is the
+    user's; no message is empty.
     """
     open_calls: list[str] = []
     seen: set[str] = set()
@@ -69,12 +70,12 @@ def last_response(messages: Sequence[BaseMessage]) -> AIMessage | None:
 
 
 def before_last_response(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
-    """Return what the model's last response was made of; everything if there is none."""
+    """Return the messages before the model's last response; all messages if there is no response."""
     return messages[: max((place for place, one in enumerate(messages) if isinstance(one, AIMessage)), default=None)]
 
 
 def answer_in(messages: Sequence[BaseMessage], call_id: str) -> ToolMessage | None:
-    """Return the answer to a call of the last response; None if it has none yet."""
+    """Return the tool message that answers a call of the last response; None if the call has no answer."""
     for message in reversed(messages):
         if isinstance(message, AIMessage):
             break
@@ -84,9 +85,9 @@ def answer_in(messages: Sequence[BaseMessage], call_id: str) -> ToolMessage | No
 
 
 def with_open_calls_answered(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the history with a neutral answer after every tool call that has none.
+    """Return the history with a neutral answer after every unanswered tool call.
 
-    A turn that was cancelled between the model's response and the answers leaves such a history in a checkpoint.
+    A checkpoint has unanswered calls if a turn was cancelled between the model's response and the answers.
     """
     answered = {one.tool_call_id for one in messages if isinstance(one, ToolMessage)}
     mended: list[AnyMessage] = []
@@ -104,15 +105,15 @@ def with_open_calls_answered(messages: Sequence[AnyMessage]) -> list[AnyMessage]
 
 
 def start_of_turn(messages: Sequence[BaseMessage]) -> int:
-    """Return the place of the message that the present turn began with: the user's last one."""
+    """Return the index of the message with which the current turn began: the user's last message, or 0."""
     return max((place for place, one in enumerate(messages) if isinstance(one, HumanMessage)), default=0)
 
 
 def narration_of_earlier_turns(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return what was said in earlier turns, without tool calls and their answers, and the present turn as it is.
+    """Return earlier turns without tool calls and tool messages, and the current turn unchanged.
 
-    Answers keep what a provider put into their metadata to chain responses; notes that the user read below one follow
-    its text.
+    Answers of earlier turns keep their metadata, with which some providers chain responses. Notes that the user saw
+    below an answer are appended to its text.
 
     Source: PC1-FR-10e, PC1-FR-10f, PC1-D-27.
     """

@@ -1,7 +1,7 @@
-"""The sidecar under `create_agent`: bind before the agent runs, dispatch the calls of each response when its tools run.
+"""`SidecarMiddleware` for `create_agent`: binds a turn before the agent runs, dispatches the calls of each response.
 
-A sub-agent call is run where any tool is: inside of every middleware, whatever their order. What another middleware
-answers, edits or jumps over is therefore answered, edited or jumped over. The graph must run asynchronously.
+Like any tool, a sub-agent call runs inside of every middleware, whatever their order. Other middleware can therefore
+answer, edit or skip it. The graph must run asynchronously.
 """
 
 import logging
@@ -68,7 +68,7 @@ try:
 except ImportError:
 
     def is_invalid_resume(error: BaseException) -> bool:
-        """Say no: a LangGraph without the function never refuses an answer to an interrupt."""
+        """Return False: a LangGraph without this function never rejects an answer to an interrupt."""
         return False
 
 
@@ -84,16 +84,16 @@ ToolHandler = Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
 
 
 class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
-    """Puts a surface's prompt and tools before the model and answers every sub-agent call.
+    """Gives the model the prompt and the tools of the surface, and answers every sub-agent call.
 
-    The graph runs with an `ActiveTurn` as its context, see `active_turn`; one compiled graph serves any number of
-    turns at a time.
+    Run the graph with an `ActiveTurn` as its context (`active_turn`). One compiled graph serves any number of
+    concurrent turns.
 
     Args:
-        client: the sidecar beside this process.
-        summary_model: writes `prior_context`; None: there is no summary.
-        tools: the orchestrator's own; the model sees those that the surface names.
-        rules: everything else.
+        client: a client of the sidecar beside this process.
+        summary_model: the model that writes `prior_context`; None: dispatches have no summary.
+        tools: the orchestrator's own tools; the model is offered those that the surface contains.
+        rules: all other options; None: the defaults.
     """
 
     state_schema = SidecarState
@@ -114,7 +114,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
 
     @override
     async def abefore_agent(self, state: SidecarState, runtime: Runtime[ActiveTurn]) -> dict[str, Any] | None:
-        """Bind the turn. If the sidecar is away the turn goes on without sub-agents. Source: PC2-FR-1."""
+        """Bind the turn. If the sidecar is unavailable, the turn continues without sub-agents. Source: PC2-FR-1."""
         update: dict[str, Any] = {"sidecar_turn": await self._binding.begin(state, runtime)}
         mended = with_open_calls_answered(state["messages"])
         if len(mended) > len(state["messages"]):
@@ -123,15 +123,15 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
 
     @override
     async def awrap_model_call(self, request: ModelRequest[ActiveTurn], handler: Handler) -> ModelResponse[Any]:
-        """Show the model the surface, narration of earlier turns, and the present turn. Source: PC1-D-10, PC1-FR-10.
+        """Call the model with the surface, earlier narrations and the current turn. Source: PC1-D-10, PC1-FR-10.
 
-        A response comes without its statement of what is missing, here and in every stream.
+        The statement of missing calls is removed from the response, also in every stream.
         """
         active = request.runtime.context
         await self._binding.go_on(cast("SidecarState", request.state), request.runtime)
         present = request.messages[start_of_turn(request.messages) :]
         asked = StatementRequest(missing_calls_in(present))
-        # A model that sees earlier statements of its own, since its provider keeps them, may write one unasked.
+        # If its provider stores earlier responses, a model sees its earlier statements, and may write one unasked.
         active.asked = asked if asked.lacks or was_asked(request.messages) else None
         notes = [summary_note(active.episode), self._once_more(active), asked.instruction]
         asked_again, active.missing_intents = active.missing_intents is not None, None
@@ -161,9 +161,9 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
     @override
     @hook_config(can_jump_to=["model"])
     async def aafter_model(self, state: SidecarState, runtime: Runtime[ActiveTurn]) -> dict[str, Any] | None:
-        """Keep the id of the dispatch to come, and answer the calls that no middleware sees, since they are unreadable.
+        """Store the id of the next dispatch in the state, and answer calls whose arguments LangChain could not parse.
 
-        If the response calls no sub-agent readably, the unreadable calls are sent from here, to be refused on record.
+        If all sub-agent calls of a response are unreadable, send them here, so that the sidecar records the refusal.
         """
         active, messages = runtime.context, state["messages"]
         await self._binding.go_on(state, runtime)
@@ -186,16 +186,16 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
 
     @override
     async def awrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> ToolMessage | Command[Any]:
-        """Run a sub-agent call with the others of its response, or one of the orchestrator's own tools.
+        """Run a sub-agent call together with the other calls of its response, or one of the orchestrator's own tools.
 
-        A failure of an own tool, or of a middleware inside of this one, is the answer to that call.
+        An exception of an own tool, or of a middleware inside of this one, becomes a neutral answer to the call.
         """
         active, state = cast("ActiveTurn", request.runtime.context), cast("SidecarState", request.state)
         name, call_id = request.tool_call["name"], str(request.tool_call["id"])
         gathering = self._gathering(active, state["messages"], request.runtime.stream_writer)
         if is_sub_agent_call(name):
             if answered := answer_in(state["messages"], call_id):
-                return answered  # another middleware has answered it, and jumped to the tools all the same
+                return answered  # another middleware has answered the call, but did not skip the tools
             await self._binding.go_on(state, cast("Runtime[ActiveTurn]", request.runtime))
             tool = active.turn.surface.tool(name) if active.turn else None
             request = request.override(tool=AskSubAgent.asking(gathering.ask, tool, name))
@@ -208,7 +208,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
                 sender = self._dispatches(active, response, said, request.runtime.stream_writer)
                 result = await with_answers(result, request.tool_call, sender)
         except GraphBubbleUp:
-            gathering.passed(call_id)  # it waits for a person, and its siblings do not wait with it
+            gathering.passed(call_id)  # this call waits for a person; the other calls must not wait, too
             raise
         except Exception as error:
             gathering.passed(call_id)
@@ -221,7 +221,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
 
     @override
     async def aafter_agent(self, state: SidecarState, runtime: Runtime[ActiveTurn]) -> dict[str, Any] | None:
-        """See that the user is told what is missing: by the answer, as far as it states so, and by notes for the rest.
+        """Tell the user about missing calls: the answer mentions those that it states, and notes mention the others.
 
         Source: PC1-FR-5b, PC2-FR-8b, PC2-FR-14a.
         """
@@ -254,7 +254,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
         return await confirmed(judge, active.answer, claimed, active.costs, self._rules.judge_timeout)
 
     def _gathering(self, active: ActiveTurn, messages: Sequence[AnyMessage], write: StreamWriter) -> CallBatch:
-        """Return where the calls of the last response wait for each other."""
+        """Return the batch in which the calls of the last response wait for each other; create it if necessary."""
         response = last_response(messages) or AIMessage("")
         known = active.gatherings.get(str(response.id))
         if known is None:
@@ -278,7 +278,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, ActiveTurn, Any]):
         return ONCE_MORE.format(declared=declared, called=called)
 
     def _offered(self, registered: Sequence[BaseTool | dict[str, Any]], active: ActiveTurn) -> list[Any]:
-        """Return what the model may call: registered tools but own ones that the surface does not name, sub-agents."""
+        """Return registered tools, except own tools that the surface lacks, and sub-agents if it may dispatch."""
         on_surface = [one.name for one in active.turn.surface.orchestrator_tools] if active.turn else []
         hidden = {tool.name for tool in self.tools if tool.name not in on_surface}
         own = [tool for tool in registered if isinstance(tool, dict) or tool.name not in hidden]

@@ -26,15 +26,16 @@ from subagents_langchain.calls import answer_to
 from subagents_langchain.outcomes.artifacts import artifact_of
 
 Ask = Callable[[ToolCall], Awaitable[CallOutcome]]
-"""Brings the outcome of one call; may raise `SubagentsError`."""
+"""Sends one call and returns its outcome; may raise `SubagentsError`."""
 Answer = tuple[str | ToolMessage, dict[str, Any]]
 
 
 class AskSubAgent(BaseTool):
-    """Asks one sub-agent. Made by `tools_of`; `SidecarMiddleware` makes those that share the dispatch of a response.
+    """A LangChain tool that calls one sub-agent. `tools_of` and `SidecarMiddleware` create it.
 
-    Answers with the text for the model, and the outcome as artifact (`outcome_in` reads it); never raises for a
-    sub-agent that failed. May be called from any thread and any event loop, as long as the loop of the bound turn runs.
+    It returns the text for the model, with the outcome as artifact, which `outcome_in` reads. A failed call is an
+    answer, not an exception. The tool can be called from any thread and any event loop while the event loop of the
+    bound turn runs.
     """
 
     _send: Ask = PrivateAttr()
@@ -42,12 +43,12 @@ class AskSubAgent(BaseTool):
 
     @classmethod
     def asking(cls, send: Ask, tool: SubAgentTool | None, name: str = "") -> "AskSubAgent":
-        """Return the tool; its description is the definition's, character for character. Source: PC2-FR-2.
+        """Return a tool with the description of the definition, unchanged. Source: PC2-FR-2.
 
         Args:
-            send: takes the calls.
-            tool: as on the surface; None: it is not on the surface, and the sidecar refuses its calls.
-            name: of a tool that is not on the surface.
+            send: sends the calls of the tool.
+            tool: the tool on the surface; None: the surface has no such tool, and the sidecar refuses its calls.
+            name: name of a tool that is not on the surface; ignored if `tool` is given.
         """
         made = cls(
             name=tool.name if tool else name,
@@ -90,13 +91,14 @@ class AskSubAgent(BaseTool):
 
 
 def tools_of(turn: BoundTurn, context: DispatchContext = NO_CONTEXT) -> list[BaseTool]:
-    """Return the sub-agents of a bound turn as tools, in the order of the surface. To be called in the turn's loop.
+    """Return the sub-agents of a bound turn as LangChain tools, in the order of the surface.
 
-    Calls that the agent runs in parallel share one dispatch, see `Coalescer`.
+    Call this function in the event loop of the turn. Calls that the agent runs in parallel share one dispatch, see
+    `Coalescer`.
 
     Args:
-        turn: gives the surface and carries the calls.
-        context: what the sub-agents inherit in every dispatch.
+        turn: the bound turn that has the surface and sends the calls.
+        context: the input that all sub-agents of every dispatch share.
     """
     coalescer = Coalescer(turn, context)
     return [AskSubAgent.asking(coalescer.ask, tool) for tool in turn.surface.sub_agent_tools]

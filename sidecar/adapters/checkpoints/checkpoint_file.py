@@ -53,8 +53,8 @@ class CheckpointFile:
     async def standing(self) -> CheckpointHead:
         """Return the newest checkpoint of each running root that the last `LOOKS_BACK` bytes contain."""
         # In a thread, because another sidecar may have the lock, and the disk may be slow.
-        standing, damaged = await asyncio.to_thread(self._read_standing)
-        self._report_damaged(damaged)
+        standing, damaged_lines = await asyncio.to_thread(self._read_standing)
+        self._report_damaged(damaged_lines)
         return standing
 
     async def append(self, statements: Sequence[Statement]) -> None:
@@ -67,6 +67,7 @@ class CheckpointFile:
             self._report(LINE_DAMAGED, f"{lines} of {self._path} cannot be read, passed over; see `sidecar verify-log`")
 
     def _read_standing(self) -> tuple[CheckpointHead, str]:
+        """Return the newest checkpoints, and a text that names damaged lines that were not reported before."""
         with self._locked() as handle:
             lines, _, damaged = _end_of(handle)
             roots = furthest(line for line, _ in lines)
@@ -78,6 +79,7 @@ class CheckpointFile:
             )
 
     def _append(self, statements: Sequence[Statement], signer: Signer) -> str:
+        """Append signed lines. Return a text that names damaged lines that were not reported before."""
         with self._locked() as handle:
             lines, unfinished, damaged = _end_of(handle)
             # Without a readable line there is no hash to link to. Behind older lines, which were not read here, a new

@@ -188,7 +188,7 @@ def _private_key(file: Path) -> Ed25519PrivateKey:
 
 
 def _public_key_in(content: bytes) -> Ed25519PublicKey | None:
-    """Return a key that is written in a rarer form of PEM."""
+    """Return a public key in a rarer form of PEM; None: there is no Ed25519 key."""
     from cryptography.hazmat.primitives.serialization import load_pem_public_key  # noqa: PLC0415  see `pem.py`
 
     try:
@@ -199,7 +199,7 @@ def _public_key_in(content: bytes) -> Ed25519PublicKey | None:
 
 
 def _private_key_in(content: bytes) -> Ed25519PrivateKey | None:
-    """Return a key that is written in a rarer form of PEM."""
+    """Return a private key in a rarer form of PEM; None: there is no unencrypted Ed25519 key."""
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415  see `pem.py`
 
     try:

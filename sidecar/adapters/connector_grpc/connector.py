@@ -71,7 +71,7 @@ class GrpcConnector:
         """
         self._may_leave = settings.allow_remote or settings.tls is not None
         self._channels = Channels(settings)
-        self._exchange = _exchange(settings) if settings.token_endpoint else None
+        self._exchange = _make_exchange(settings) if settings.token_endpoint else None
 
     @property
     def needs_user_token(self) -> bool:
@@ -96,7 +96,7 @@ class GrpcConnector:
         async with self._channels.channel_to(call.endpoint) as channel:
             if channel is None:
                 return EnricherRefused(RefusalKind.UNAVAILABLE, sent=False)
-            return await self._sent(channel, call.endpoint, request, until, metadata)
+            return await self._send(channel, call.endpoint, request, until, metadata)
 
     async def _metadata(self, call: EnricherCall, until: float) -> Mapping[str, str] | EnricherRefused:
         """Return metadata that names the user, with an exchanged token if a token endpoint is configured."""
@@ -110,7 +110,7 @@ class GrpcConnector:
             return EnricherRefused(RefusalKind.TIMEOUT, sent=False)
         return bearer if isinstance(bearer, EnricherRefused) else {**metadata, "authorization": bearer}
 
-    async def _sent(
+    async def _send(
         self,
         channel: grpc.aio.Channel,
         endpoint: str,
@@ -143,7 +143,7 @@ class GrpcConnector:
         await self._channels.close()
 
 
-def _exchange(settings: GrpcConnectorSettings) -> "TokenExchange":
+def _make_exchange(settings: GrpcConnectorSettings) -> "TokenExchange":
     """Return the exchange of tokens. Raises `OSError`, `TlsFilesProblem`: files cannot be used."""
     from sidecar.adapters.http_client.pools import http_pools  # noqa: PLC0415  httpcore, if it is used
     from sidecar.adapters.token_exchange.exchange import TokenExchange  # noqa: PLC0415  the same reason

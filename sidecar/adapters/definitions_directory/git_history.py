@@ -60,17 +60,17 @@ class GitHistory:
         commits = listed.decode(errors="replace").split()
         # The digests that HEAD and all later commits of the loop have.
         in_all = digests
-        found: dict[Digest, Commit] = {}
+        commit_of: dict[Digest, Commit] = {}
         for commit in commits[:COMMITS_AT_MOST]:
-            # For a digest that `commit` lacks, `found` keeps the previous commit of the loop.
+            # For a digest that `commit` lacks, `commit_of` keeps the previous commit of the loop.
             in_all &= self._digests_at(git, commit, under)
             if not in_all:
-                return found
-            found |= {digest: Commit(commit) for digest in sorted(in_all)}
+                return commit_of
+            commit_of |= {digest: Commit(commit) for digest in sorted(in_all)}
         # A digest that even the last of these commits has may be older, so its commit is unknown.
         if len(commits) > COMMITS_AT_MOST:
-            return {digest: commit for digest, commit in found.items() if digest not in in_all}
-        return found
+            return {digest: commit for digest, commit in commit_of.items() if digest not in in_all}
+        return commit_of
 
     def _digests_at(self, git: Git, commit: str, under: str) -> frozenset[Digest]:
         if commit not in self._known:

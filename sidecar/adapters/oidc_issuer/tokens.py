@@ -16,6 +16,7 @@ from sidecar.core.operators.role_tokens import LONGEST_LIFE, SKEW, SUBJECT, Call
 from sidecar.core.roles import Role
 
 LONGEST_ID: Final = 128
+"""In characters."""
 REQUIRED: Final = ("iss", "aud", "exp", "iat")
 HINTS: Final = MappingProxyType(
     {
@@ -70,8 +71,8 @@ class IssuerTokens:
         if not isinstance(subject, str) or not SUBJECT.match(subject):
             raise invalid("subject", f"its claim {self._rules.subject_claim} is not 1 to 128 visible ASCII characters")
         # The id is only for the log, so a token without an id, or with an unusual one, is valid.
-        known_id = isinstance(token_id, str) and len(token_id) <= LONGEST_ID and token_id.isprintable()
-        return Caller(subject, self._role(claims), token_id if known_id else "", self._rules.issuer)
+        is_usable_id = isinstance(token_id, str) and len(token_id) <= LONGEST_ID and token_id.isprintable()
+        return Caller(subject, self._role(claims), token_id if is_usable_id else "", self._rules.issuer)
 
     def _check_times(self, claims: Mapping[str, Any], now: datetime) -> None:
         issued, until = _moment(claims["iat"]), _moment(claims["exp"])

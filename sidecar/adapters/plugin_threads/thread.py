@@ -49,6 +49,7 @@ class PluginThread:
         self._loop = asyncio.SelectorEventLoop()
         # The end of a call of `now` that was late. Until it is set, the thread is blocked.
         self._late: threading.Event | None = None
+        # The call for which the thread was last reported as blocked.
         self._reported: _Call[Any] | None = None
         self._thread = threading.Thread(target=self._run, name=f"plugin {name}", daemon=True)
         self._thread.start()

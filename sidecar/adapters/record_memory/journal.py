@@ -48,7 +48,7 @@ class MemoryJournal:
         return self._is_other_alive is not None
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
-        """Store decided appends."""
+        """Append facts; return for each turn whether its facts were stored."""
         # Without an await, so that concurrent appends of instances that share the contents cannot interleave.
         return [self.contents.append(each) for each in appends]
 

@@ -48,25 +48,25 @@ select min(next.at) from unnest($2::text[], $3::bigint[]) sequence (instance_id,
 ERASED: Final = "select distinct turn_id from facts where texts is null order by turn_id"
 
 
-async def changed(asking: StatementExecutor, after: Watermarks, limit: int, only: Sequence[str] | None) -> Changes:
+async def changed(statements: StatementExecutor, after: Watermarks, limit: int, only: Sequence[str] | None) -> Changes:
     """Return the turns of the next facts, instance after instance. Raises `NotThisJournal`.
 
     Facts of an instance become visible in the order of their numbers, because its appends wait for each other.
     Alterations are counted first: a turn that is altered during this read is read once more. Only partitions with
     such facts are searched. Facts that retention has removed are skipped.
     """
-    # Four statements without a common snapshot: a pooler may run each on another connection. The order makes that safe.
-    # Alterations are read first, facts up to the heads that were read before them.
-    alterations: int = await asking.value(ALTERATIONS)
+    # Four statements without a common snapshot: a pooler may run each on another connection. The order makes that safe:
+    # alterations are read first, then the heads, then only facts up to these heads.
+    alterations: int = await statements.value(ALTERATIONS)
     marks = {instance: mark.number for instance, mark in after.reached.items()}
-    behind = await asking.rows(BEHIND, list(marks), list(marks.values()), None if only is None else list(only))
+    behind = await statements.rows(BEHIND, list(marks), list(marks.values()), None if only is None else list(only))
     for instance, mark, newest, _ in behind:
         # The numbers of an instance only grow, so the database was restored to a state before the mark.
         if mark > newest:
             raise NotThisJournal(f"{instance} has {newest} facts, but {mark} were read before")
     days = sorted({day for row in behind for day in row["days"] or ()})
     sequences = [row[:3] for row in behind if row["days"]]
-    rows = await asking.rows(NEXT, days, *map(list, zip(*sequences, strict=True)), limit) if sequences else []
+    rows = await statements.rows(NEXT, days, *map(list, zip(*sequences, strict=True)), limit) if sequences else []
     reached = dict(after.reached)
     for row in rows:
         reached[row["instance_id"]] = ReadPosition(row["number"], row["link"])
@@ -84,7 +84,7 @@ async def changed(asking: StatementExecutor, after: Watermarks, limit: int, only
         else:
             missing[instance] = number
             backlog += newest - number
-    as_of = await asking.value(FIRST_MISSING, days, list(missing), list(missing.values())) if missing else None
+    as_of = await statements.value(FIRST_MISSING, days, list(missing), list(missing.values())) if missing else None
     return Changes(_turns(rows), Watermarks(reached, alterations, after.generation), backlog, as_of)
 
 

@@ -24,8 +24,9 @@ async def open_postgres_journal(
         options: limits, lease, and the receiver of anomalies.
 
     Raises:
-        DatabaseProblem: the database is newer than this sidecar, or was made by another one.
-        StoreUnavailable: it cannot be reached, or refuses the connection.
+        DatabaseProblem: the database is newer than this sidecar, or was created by other steps; or the server is too
+            old.
+        StoreUnavailable: the database cannot be reached, or refuses the connection.
     """
     options = options or JournalOptions()
     # Before the journal is created, because its statements depend on `pooled`. A setting of true saves the probe.

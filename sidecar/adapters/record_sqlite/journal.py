@@ -24,7 +24,7 @@ EPISODES: Final = """
 SELECT episode_id, episode_id FROM turns WHERE called = 1 AND episode_id > ?
   GROUP BY episode_id ORDER BY episode_id LIMIT ?
 """
-"""A page of the episodes with a turn that called a sub-agent; for `KnownKeys`."""
+"""A page of the episodes with a turn that called a sub-agent, as rows of position and key; for `KnownKeys`."""
 Result = TypeVar("Result")
 Report = Callable[[str, str], None]
 PAGE: Final = 50

@@ -133,8 +133,8 @@ def _only_adds(stored: Row, row: TurnRow | None) -> bool:
     if row is None or not shown:
         return row is None and not shown
     old = row_from(tuple(values), time_of)
-    same = (old.began_at, old.episode_id, old.principal) == (row.began_at, row.episode_id, row.principal)
-    return same and set(labels_of(old)) <= set(labels_of(row))
+    same_place = (old.began_at, old.episode_id, old.principal) == (row.began_at, row.episode_id, row.principal)
+    return same_place and set(labels_of(old)) <= set(labels_of(row))
 
 
 def _remove_turn(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Episode, None]) -> None:
@@ -176,7 +176,8 @@ def turns(connection: apsw.Connection, query: TurnQuery, newer: Newer) -> list[T
         newer: rows of turns whose newest facts are not projected yet; None: the turn is not listed.
     """
     labels = labels_asked(query)
-    order = "l" if labels else "t"
+    # The table that selects and sorts the turns.
+    leading = "l" if labels else "t"
     # Conditions with the values of their question marks; None: the query does not have this filter.
     conditions: list[tuple[str, tuple[Value, ...] | None]] = [
         ("t.shown = 1", ()),
@@ -186,10 +187,10 @@ def turns(connection: apsw.Connection, query: TurnQuery, newer: Newer) -> list[T
         # The labels are read in order of time from the index of the rarest one, which also sorts the result.
         ("l.label = ?", tuple(labels[:1]) or None),
         *((HAS_LABEL, (label,)) for label in labels[1:]),
-        (f"{order}.began_at >= ?", None if query.since is None else (microseconds(query.since),)),
-        (f"{order}.began_at < ?", None if query.until is None else (microseconds(query.until),)),
+        (f"{leading}.began_at >= ?", None if query.since is None else (microseconds(query.since),)),
+        (f"{leading}.began_at < ?", None if query.until is None else (microseconds(query.until),)),
         (
-            f"({order}.began_at, {order}.turn_id) < (?, ?)",
+            f"({leading}.began_at, {leading}.turn_id) < (?, ?)",
             query.before and (microseconds(query.before[0]), query.before[1]),
         ),
     ]
@@ -199,7 +200,7 @@ def turns(connection: apsw.Connection, query: TurnQuery, newer: Newer) -> list[T
     rows = rows_of(
         connection,
         f"SELECT {columns} FROM {source} WHERE {' AND '.join(condition for condition, _ in applied)}"  # noqa: S608 - names and question marks only
-        f" ORDER BY {order}.began_at DESC, {order}.turn_id DESC LIMIT ?",
+        f" ORDER BY {leading}.began_at DESC, {leading}.turn_id DESC LIMIT ?",
         # One row more for each newer row: `listed` replaces or drops as many of the stored ones.
         (*(value for _, values in applied for value in values), query.limit + len(newer)),
     )

@@ -232,7 +232,7 @@ class SqliteEngine:
             self._report("compact", error)
             raise unavailable(error, "compact") or error from None
         for _ in range(TRIES - 1):
-            with suppress(StoreUnavailable):  # a reader that is in the way is through within a second
+            with suppress(StoreUnavailable):  # a read in the way ends within `READ_SECONDS`
                 return self._empty_log()
         return self._empty_log()
 

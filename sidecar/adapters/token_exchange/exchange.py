@@ -80,7 +80,7 @@ class TokenExchange:
     ) -> None:
         self._endpoint, self._seconds = settings.token_endpoint or "", settings.token_seconds
         self._audience, self._scope = settings.token_audience or "", settings.token_scope or ""
-        _client(settings)  # a missing secret prevents the start
+        _client_authorization(settings)  # a missing secret prevents the start
         self._settings = settings
         self._pools, self._now, self._most = pools, now, most
         self._kept: OrderedDict[Key, _Exchanged] = OrderedDict()
@@ -165,14 +165,14 @@ class TokenExchange:
         }
         url = url_of(self._endpoint)
         try:  # at each exchange, so that a replaced secret needs no restart
-            client = await asyncio.to_thread(_client, self._settings)
+            authorization = await asyncio.to_thread(_client_authorization, self._settings)
         except (OSError, ValueError) as error:
             raise ExchangeFailed(f"the client's secret cannot be read: {type(error).__name__}") from None
         headers = [
             ("host", from_ascii(url.host) + (f":{url.port}" if url.port else "")),
             ("accept", "application/json"),
             ("content-type", "application/x-www-form-urlencoded"),
-            ("authorization", client),
+            ("authorization", authorization),
         ]
         async with (
             self._pools.pool() as pool,
@@ -198,8 +198,8 @@ def _parse_answer(body: bytes) -> _Answer:
     return answer
 
 
-def _client(settings: TokenExchangeSettings) -> str:
-    """Return the client authentication for the token endpoint. Source: RFC 6749, section 2.3.1."""
+def _client_authorization(settings: TokenExchangeSettings) -> str:
+    """Return the `authorization` of the sidecar as a client of the token endpoint. Source: RFC 6749, section 2.3.1."""
     secret = from_utf8(Path(settings.token_client_secret_file or "").read_bytes()).strip()
     pair = f"{quote_plus(settings.token_client_id or '')}:{quote_plus(secret)}"
     return f"Basic {from_ascii(b64encode(pair.encode()))}"

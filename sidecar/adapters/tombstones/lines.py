@@ -101,4 +101,4 @@ def _held(damaged: Iterable[bytes]) -> Iterator[Digest]:
     # A damaged ramp-down is ignored, because it is unknown whether it still counts.
     for raw in damaged:
         if StopKind.RAMP_DOWN.encode() not in raw:
-            yield from (Digest(found.decode("ascii", "replace")) for found in DIGEST.findall(raw))
+            yield from (Digest(digest.decode("ascii", "replace")) for digest in DIGEST.findall(raw))

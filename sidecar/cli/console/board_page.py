@@ -32,7 +32,7 @@ async def slot(visit: Visit) -> Response:
     name = visit.request.path_params["slot"]
     rollouts, history = await asyncio.gather(known_rollouts(visit), _history(visit, name))
     status = rollouts.slot(name)
-    # While the store is unavailable, no slot is known; the page then shows the problem, and not "there is no slot".
+    # If the rollouts cannot be read, no slot is known; the page then shows this problem, and not "there is no slot".
     if status is None and rollouts.problem is None:
         raise CannotOperate(f"there is no slot {name[:60]}", OperatorExit.REFUSED)
     explained, preview, wrong = await _explanation_and_preview(visit, name)

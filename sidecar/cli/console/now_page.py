@@ -19,7 +19,8 @@ from subagents.lifecycle.v1 import reading_pb2
 
 STEPS_SHOWN: Final = 8
 SKEWED: Final = timedelta(seconds=5)
-"""The smallest difference of clocks that is shown. An answer takes at most `GLANCE`, so one of the clocks is wrong."""
+"""The smallest difference of clocks that is shown. It is above the longest time of an answer (`GLANCE`, 3 s), so one of
+the clocks is wrong."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ class SlotRates:
     Attributes:
         seconds: length of the window; 0: there is only one reading yet.
         whole: all calls.
-        arms: calls by definition and arm of the experiment.
+        arms: calls by definition and arm (`active`, `target` or `control`).
         durations: histogram of their durations: the number of calls in each bucket.
         p99: the duration in seconds that 99 % of the calls stay below; None: no call ran.
         series: points of the chart, oldest first: seconds before now, calls per second, failed calls per second.

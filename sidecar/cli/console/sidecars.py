@@ -145,7 +145,10 @@ class Sidecars:
         return await self._first(lambda sidecar: sidecar.ask(token, method, request, name, seconds))
 
     async def ask_all(self, token: str, method: str, request: Any, rows: str) -> Any:
-        """Return the rows of all pages from the first sidecar that can be reached. Raises `CannotOperate`."""
+        """Return the answer of the first sidecar that can be reached, with the `rows` of all pages.
+
+        Raises `CannotOperate`.
+        """
         return await self._first(lambda sidecar: sidecar.ask_all(token, method, request, rows))
 
     async def audit(self, token: str, slot: str = "", after: int = 0) -> list[Any]:

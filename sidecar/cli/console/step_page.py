@@ -55,7 +55,7 @@ async def post(visit: Visit) -> Response:
         if not problem.uncertain:
             # The sidecar stores a refusal under the request id, and would repeat it for ever. After an uncertain error
             # (no answer), the id stays: the step may have been taken, and a second try must find that answer.
-            form.request_id = StepForm("", "", "").request_id
+            form.request_id = StepForm("", "", "").request_id  # a new one
             form.revision = ""
     if form.done:
         return visit.render("step_done.html", form=form, name=visit.request.path_params["slot"], steps=STEPS)
@@ -110,7 +110,7 @@ async def _verbs(visit: Visit, form: StepForm) -> list[Verb]:
     if not matching:
         raise _wrong("the slot does not have this definition any more")
     target = StepTarget(slot, matching[0])
-    # The first revision stays: it is what the operator saw, and a change since then must refuse the step.
+    # The first revision stays, because the operator saw it: the sidecar must refuse the step after a change since then.
     form.revision, form.slot, form.definition = form.revision or str(slot.revision), slot, target.definition
     return plan(target, form, visit.now)
 

@@ -39,6 +39,7 @@ OFF: Final = reading_pb2.FLAG_VALUE_OFF
 MATTERS: Final = ("evals", "tools")
 """What a decommission decides on: whether the definition's evaluations and tools are retained."""
 EARLY: Final = frozenset({reading_pb2.LIFECYCLE_STATE_DEV, reading_pb2.LIFECYCLE_STATE_TEST})
+"""The states before the promotion."""
 PROMOTED: Final = reading_pb2.LIFECYCLE_STATE_PROMOTE
 KILLABLE: Final = frozenset({PROMOTED, reading_pb2.LIFECYCLE_STATE_TEST})
 
@@ -50,7 +51,7 @@ def _value(each: Any, flag: int) -> int:
 
 
 def _flag_is(each: Any, flag: int, value: int) -> bool:
-    """Return whether the ramp has switched the flags on, and one of them has this value now."""
+    """Return whether the ramp has switched the flags on, and the flag has this value now."""
     ramped = each.state == PROMOTED and each.flag_pair == reading_pb2.FLAG_PAIR_SWITCHED_ON
     return ramped and _value(each, flag) == value
 
@@ -122,7 +123,7 @@ def possible(slot: Any, each: Any) -> list[str]:
 
 
 def unread_plan(form: StepForm, sidecars: int) -> list[Verb]:
-    """Return the requests of a stop; empty if the step is none.
+    """Return the requests of a stop; empty if the step is no stop.
 
     A stop (a kill, a pause or a ramp-down) does not read the rollout, because a store that is unavailable must not
     delay it.
@@ -150,7 +151,9 @@ def unread_plan(form: StepForm, sidecars: int) -> list[Verb]:
 def plan(target: StepTarget, form: StepForm, now: datetime) -> list[Verb]:
     """Return the requests of a step that reads the rollout, with the plans that the command line prints for them.
 
-    Raises `ValueError`: the form does not say enough.
+    Raises:
+        ValueError: the form does not say enough.
+        CannotOperate: the slot does not have the successor that a rollback names.
     """
     name = form.definition_id
     plans: Mapping[str, Callable[[], list[Verb]]] = {

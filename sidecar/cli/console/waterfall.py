@@ -103,7 +103,7 @@ class _Axis:
     seconds: float
 
     def at(self, moment: datetime) -> float:
-        """Return the position of a time, from 0 to 100 percent; a time outside the axis is moved to its end."""
+        """Return the position of a time, from 0 to 100 percent; a time outside the axis is moved to the nearer end."""
         share = (moment - self.begin).total_seconds() / self.seconds * WHOLE
         return round(min(max(share, 0.0), WHOLE), 2)
 

@@ -148,8 +148,9 @@ class DevSession:
         names = {path.stem for path in scripts}
         consumer_changed = self._consumer is not None and self._consumer in scripts
         # A changed script that is no process is a module that processes import. It is unknown which, so all restart.
-        library = names - set(commands) - set(self._children) - {self._consumer.stem if self._consumer else "", "ask"}
-        concerned = (set(commands) - {SIDECAR}) if library else names & {*commands, *self._children}
+        # Except `ask.py`, which is run by hand: no process imports it.
+        modules = names - set(commands) - set(self._children) - {self._consumer.stem if self._consumer else "", "ask"}
+        concerned = (set(commands) - {SIDECAR}) if modules else names & {*commands, *self._children}
         # A sidecar that ended because of a wrong definition starts again once a definition changes.
         if Path(SETTINGS) in changed or (self._has_ended(SIDECAR) and changed - scripts):
             concerned.add(SIDECAR)
@@ -186,6 +187,7 @@ class DevSession:
             case Answers():
                 self._say("dev", "the sidecar answers; Ctrl-C ends everything")
                 # Only at the first answer: after a restart of the sidecar, the consumer still runs or has run.
+                # `_folded` has every process that was ever started.
                 if self._consumer is not None and self._consumer.stem not in self._folded:
                     self._run_consumer()
             case TurnEnded(lines):

@@ -36,7 +36,7 @@ class WatchOptions:
         every: seconds between two rounds; 0: one round.
         dry_run: only report what would be done.
         metrics_address: IP address and port of `/metrics`; empty: none.
-        rules: the error rate and the fewest users of a verdict.
+        rules: when evidence is a breach, and when it is enough to propose a step.
     """
 
     slot: str = ""
@@ -63,7 +63,10 @@ class RampReport:
 
 
 def watch_ramps(opened: Callable[[], OperatorCommands], options: WatchOptions) -> int:
-    """Judge the ramps, once or until interrupted. Each round calls `opened`, because the token file is renewed."""
+    """Judge the ramps, once or until interrupted. Returns the exit code.
+
+    Each round calls `opened`, because the token file is renewed.
+    """
     metrics = WatchdogMetrics(options.every)
     if not options.metrics_address:
         return _watch(opened, options, metrics)

@@ -9,6 +9,7 @@ from sidecar.cli.scaffolding.project_files import ScaffoldError, filled, write_p
 
 NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 LONGEST: Final = 40
+"""The most characters of a name."""
 TAKEN: Final = ("concierge", "platform")
 """Names that the written configuration uses itself: the id of the orchestrator, and the owner of its prompt blocks."""
 

@@ -64,7 +64,7 @@ class Screen:
     def __init__(self, out: TextIO, environment: Mapping[str, str] | None = None) -> None:
         self._out = out
         if environment is None:
-            # It reads `COLUMNS`, too. 0 means that there is neither a terminal nor this variable.
+            # `get_terminal_size` reads `COLUMNS`, too. 0 means that there is neither a terminal nor this variable.
             self._columns = shutil.get_terminal_size((0, 0)).columns
         else:
             self._columns = int(environment.get("COLUMNS", "0"))

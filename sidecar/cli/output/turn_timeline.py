@@ -54,7 +54,7 @@ class Axis:
     cells: int
 
     def cell(self, at: datetime) -> int:
-        """Return the position of a time, from 0 to `cells`; a time outside the axis is moved to its end."""
+        """Return the position of a time, from 0 to `cells`; a time outside the axis is moved to the nearer end."""
         total = (self.end - self.begin).total_seconds()
         share = (at - self.begin).total_seconds() / total if total > 0 else 0.0
         return min(max(int(share * self.cells), 0), self.cells)
@@ -129,7 +129,7 @@ def as_tree(children: Sequence[record_pb2.RecordedChild]) -> Iterator[tuple[int,
 
 
 def event_line(event: record_pb2.ChildEvent, begin: datetime, label: str) -> TextLine:
-    """Return one event as a line with its time, its name and its child."""
+    """Return one event as a line: `label`, the seconds since `begin`, name, actor and summary."""
     offset = (utc(event.occurred_at) - begin).total_seconds()
     name = short(event.name)
     return [

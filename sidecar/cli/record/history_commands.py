@@ -131,7 +131,7 @@ class Backfill:
     async def __call__(
         self, opening: AbstractAsyncContextManager["BoundedMemory"], file: Path, out: TextIO
     ) -> ExitCode:
-        """Read the file; the report is printed in any case."""
+        """Import the file, print the report also after a failure, and return the exit code."""
         from sidecar.operations.history.backfill import BackfillHistory  # noqa: PLC0415  only this command needs it
 
         async with opening as memory:

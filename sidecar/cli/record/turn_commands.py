@@ -130,8 +130,8 @@ def _call_filters(
         str, typer.Option(help="Only turns in which a call failed for this reason, e.g. RUNNER_FAILED.")
     ] = "",
 ) -> dict[str, str]:
-    states = {"state": "" if state is None else state.value, "outcome": "" if outcome is None else outcome.value}
-    return {"episode": episode, "slot": slot, "definition": definition, "reason": reason.upper()} | states
+    choices = {"state": "" if state is None else state.value, "outcome": "" if outcome is None else outcome.value}
+    return {"episode": episode, "slot": slot, "definition": definition, "reason": reason.upper()} | choices
 
 
 def _user_and_time_filters(

@@ -227,7 +227,7 @@ def _follow(client: RecordClient, screen: Screen, commands: TurnCommands, option
             names[child.child_id] = f"{child.emission_index} {clean(child.sub_agent_id)}"
         for event in message.events:
             if begin is None:
-                # One object on a line, so that a program can read each as it comes.
+                # With --json: one object on a line, so that a program can read each as it comes.
                 screen.write(json.dumps(message_to_json(event), ensure_ascii=False))
             elif not options.children or event.child_id in options.children:
                 label = names.get(event.child_id, "")[:16].ljust(17)

@@ -92,8 +92,8 @@ def period_lines(options: ActivePeriodsOptions, answer: pb.ListActivePeriodsResp
         # The audit does not contain the begin of a period that is older than the audit.
         began = timestamp(utc(each.started_at)) if each.HasField("started_at") else "before that"
         ended = timestamp(utc(each.ended_at)) if each.HasField("ended_at") else "now"
-        by = f", request {clean(each.request_id)}" if each.request_id else ""
-        yield [Part(f"  from {began} to {ended}"), Part(f"  at {percent(each.ramp_basis_points)}{by}", "dim")]
+        request = f", request {clean(each.request_id)}" if each.request_id else ""
+        yield [Part(f"  from {began} to {ended}"), Part(f"  at {percent(each.ramp_basis_points)}{request}", "dim")]
     if not answer.periods:
         yield [Part("  never")]
     if answer.HasField("known_from"):

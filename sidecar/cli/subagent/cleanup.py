@@ -59,7 +59,7 @@ class KnownDecommission:
     """The present state of one decommission.
 
     Attributes:
-        rolled_back: the ids in its slot that have no definition in another state than `rollback`.
+        rolled_back: the ids in its slot whose definitions are all in `rollback`.
         over: whether the decommission has ended and no other definition uses its id, so that nothing of the id may
             remain in a checkout.
     """
@@ -82,7 +82,7 @@ def overdue(commands: OperatorCommands, at: CheckoutLocation) -> int:
         ended = [(each, report) for each in known if each.over and (report := _left_in(each, at)) and report.left]
         code = OperatorExit.REFUSED if late or ended else OperatorExit.DONE
         if commands.as_json:
-            rows = {name: [_row(*each) for each in found] for name, found in (("overdue", late), ("ended", ended))}
+            rows = {name: [_row(*each) for each in pairs] for name, pairs in (("overdue", late), ("ended", ended))}
             commands.write_json(rows | {"exit_code": int(code)})
             return code
         if not late:
@@ -161,7 +161,7 @@ def _request_for(known: KnownDecommission, options: PatchOptions, at: CheckoutLo
     report = at.checkouts.look(at.root or Path(), patch_request(known, at, done_before, code))
     restored = {each.step for each in report.left}
     steps = tuple(each for each in CleanupStep if each in restored or each in pending)
-    # Step 4 removes the entry, too: if an entry is there again after it, step 1 must not only mark it.
+    # Step 4 removes the entry, too: if an entry is there again after step 4, step 1 must not only mark it.
     remove = options.remove_entry or CleanupStep.BLOCKS in done_before
     return replace(patch_request(known, at, steps, code), remove_entry=remove)
 
@@ -173,7 +173,7 @@ def _pending_steps(decommission: pb.Decommission, through: int) -> tuple[Cleanup
     if not decommission.next_step:
         # All steps are taken, but the modules are only deprecated: step 3 must be repeated.
         return (CleanupStep.MODULES,)
-    # At least 2: entries that still name a removed one would make the configuration invalid.
+    # At least 2: step 1 may remove the entry, and entries that still name it would make the configuration invalid.
     last = max(through, decommission.next_step, 2)
     return tuple(each for each in CleanupStep if decommission.next_step <= each.number <= last)
 

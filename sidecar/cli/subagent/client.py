@@ -100,7 +100,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
 
     def __init__(self, where: SidecarAddress, target: str) -> None:
         self.target = target
-        # Every request would be refused without one.
+        # Every request without a token would be refused.
         if not where.token:
             raise CannotOperate(f"there is no role token: {HOW_TO_MINT}", OperatorExit.NOT_ASKED)
         # Before the channel exists, so that no code path can send the token to a refused address.

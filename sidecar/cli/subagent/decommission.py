@@ -180,6 +180,7 @@ def _inspect(commands: OperatorCommands, name: str, at: CheckoutLocation, number
         raise CannotOperate(str(problem), OperatorExit.NOT_ASKED) from None
     if report.left:
         message = "\n".join(f"  {clean(each.where)}: {clean(each.what)}" for each in report.left)
+        # Without the option, `patch` writes only the next step.
         through = f" --through {number}" if number > record.next_step > 0 else ""
         raise CannotOperate(
             f"step {step_word(number)} is not done in {clean(str(at.root))} ({report.state}); remaining:\n{message}",

@@ -46,7 +46,7 @@ def erase(commands: OperatorCommands, options: EraseOptions) -> int:
         try:
             return _erase(commands, options, lambda preview: _erase_at(client, options, preview=preview))
         except CannotOperate as problem:
-            # Only if no sidecar answered. A refusal has a reason, which --offline must not be used to get around.
+            # Only if no sidecar answered. A sidecar that refuses sends a reason; --offline must not evade its refusal.
             if problem.code is OperatorExit.NOT_ASKED and problem.uncertain and not problem.reason:
                 raise CannotOperate(
                     problem.message, problem.code, advice=HOW_TO_ERASE_OFFLINE, uncertain=problem.uncertain

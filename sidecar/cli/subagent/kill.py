@@ -161,6 +161,6 @@ def _print(
             lines += [[Part(*line)] for line in result_lines(reply.result, "Kill", dry_run=options.dry_run)]
     lines += [[Part(*line)] for line in ([] if waited is None else effect_lines(waited))]
     if any(reply.problem and reply.problem.uncertain for reply in replies):
-        again = f"repeat the command with --request-id {request_id} for the other sidecars; the kill is recorded once"
-        lines.append([Part(f"next: {again}", "yellow")])
+        advice = f"repeat the command with --request-id {request_id} for the other sidecars; the kill is recorded once"
+        lines.append([Part(f"next: {advice}", "yellow")])
     commands.screen.show(lines)

@@ -110,7 +110,7 @@ def to_promote(target: StepTarget) -> StepTarget:
     if target.definition.state in UNPROMOTED:
         return target
     for each in target.slot.definitions:
-        same = each.definition_id == target.definition.definition_id
-        if same and each.in_configuration and each.state in UNPROMOTED:
+        same_id = each.definition_id == target.definition.definition_id
+        if same_id and each.in_configuration and each.state in UNPROMOTED:
             return replace(target, definition=each, chosen=True)
     return target

@@ -117,6 +117,7 @@ class Stepping:
         # One id for the whole command: the operator repeats it with this id after a lost answer.
         self._request_id = options.request_id or commands.new_id()
         self._results: list[Any] = []
+        # Printed in advice. Empty unless the command chose the definition: the operator's own digest is in the command.
         self._digest = short(options.digest) if target is not None and target.chosen else ""
 
     def run(self, verbs: Sequence[Verb]) -> OperatorExit:

@@ -82,7 +82,7 @@ class OperatorCommands:
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """The user whose serving is explained, at a time (`at`; None: now)."""
+    """The user whose serving is explained. `name`: a slot or an id in it; `arm`: in an experiment; `at` None: now."""
 
     name: str
     user: str
@@ -242,7 +242,7 @@ def explain(commands: OperatorCommands, options: ExplainOptions) -> int:
 
 
 def preview(commands: OperatorCommands, name: str, ramp: int, digest: str) -> int:
-    """Show how many users a ramp would add and remove. Returns the exit code."""
+    """Show how many users a ramp, in basis points, would add and remove. Returns the exit code."""
     from sidecar.cli.subagent.step_target import refuse_short  # noqa: PLC0415  no other of these commands needs it
 
     request = pb.PreviewRampRequest(slot=name, ramp_basis_points=ramp, digest=digest)

@@ -12,7 +12,7 @@ from sidecar.core.definitions.review.ownership import OWNER_SIGN, reviewers_rule
 CURRENT: Final = 0
 """Exit code: the file was printed, or the compared file is up to date."""
 DIFFERENT: Final = 1
-"""Exit code: the compared file differs, or none could be generated."""
+"""Exit code: the compared file differs or cannot be read, or none could be generated."""
 # The first line of the file, for people who would edit it by hand.
 HEADING: Final = "# Made by `sidecar codeowners` from the `owner` of each prompt block; do not edit."
 

@@ -105,7 +105,7 @@ def validate_refs(root: Path, options: ValidateRefsOptions, compare: Compare, ou
     """Run the checks, and print the findings.
 
     Returns:
-        The exit code: 0 passed, 1 a check failed, 2 the states could not be comparison.
+        The exit code: 0 passed, 1 a check failed, 2 nothing was compared.
     """
     try:
         settings = checks_settings(root / CHECKS_FILE)

@@ -68,7 +68,7 @@ def _plugins(settings: Settings, policy: list[PolicyMap]) -> Iterator[Finding]:
     except SettingsProblem as problem:
         yield error("plugins", "", str(problem), "correct the settings")
     else:
-        installed = sorted({one.distribution for one in policy[0].host.registered.values()} - {BUILT_IN})
+        installed = sorted({each.distribution for each in policy[0].host.registered.values()} - {BUILT_IN})
         yield ok("plugins", "", f"all configured plugins load; from other packages: {', '.join(installed) or 'none'}")
 
 

@@ -40,9 +40,9 @@ def examine_keys(settings: Settings) -> Iterator[Finding]:
 
 
 def examine_directories(settings: Settings) -> Iterator[Finding]:
-    """Yield a finding for each directory in which others may replace files of the sidecar.
+    """Yield a finding for each directory in which other users may replace files of the sidecar.
 
-    And for each file of a SQLite record that others may read.
+    A SQLite record also has a finding for each of its files that other users may read or write.
     """
     record, checkpoints = settings.record, settings.record.checkpoints
     files = {

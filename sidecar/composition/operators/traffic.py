@@ -38,10 +38,10 @@ def _slots(durations: object, operations: Operations) -> dict[str, SlotTraffic]:
     breakers: defaultdict[str, dict[str, bool]] = defaultdict(dict)
     # A series for each slot and outcome; the buckets of one slot are added.
     for (slot, *_), each in durations.series.items() if isinstance(durations, Histogram) else ():
-        added = buckets.get(slot, [0] * len(each.counts))
-        buckets[slot] = [count + more for count, more in zip(added, each.counts, strict=True)]
+        sums = buckets.get(slot, [0] * len(each.counts))
+        buckets[slot] = [total + count for total, count in zip(sums, each.counts, strict=True)]
     for target, breaker_slot, state in operations.breakers.not_closed():
         breakers[breaker_slot][target] = state is BreakerState.HALF_OPEN
-    # A slot may have only one of the three, e.g. an open breaker and no call yet.
+    # A slot may have only one of the three, e.g. an open breaker and no running or ended call.
     slots = sorted({*running, *buckets, *breakers})
     return {slot: SlotTraffic(running.get(slot, 0), buckets.get(slot, ()), breakers.get(slot, {})) for slot in slots}

@@ -77,24 +77,24 @@ async def guarded_record(
         raise SettingsProblem([f"{KEY}: {problem}"]) from None
     from sidecar.composition.keys.key_files import KeyFiles  # noqa: PLC0415  `verify-log` follows no file
 
-    following = KeyFiles(KEY, (key_file,), partial(_signer_in, key_file), recorder.anomaly)
+    key_files = KeyFiles(KEY, (key_file,), partial(_signer_in, key_file), recorder.anomaly)
     # Checkpointing and retention share the signer, so a rotated key reaches both.
-    place, rules = CheckpointFile(file, signer, recorder.anomaly), retention_rules(configured.retention)
+    second_place, rules = CheckpointFile(file, signer, recorder.anomaly), retention_rules(configured.retention)
     checkpointing = Checkpointing(
-        journal, journal.instance, place, configured.checkpoints.interval, clock, recorder, rollouts
+        journal, journal.instance, second_place, configured.checkpoints.interval, clock, recorder, rollouts
     )
-    removing = Retention(journal, rules, signer, place, clock, recorder)
-    of_audit = AuditRetention(rollouts, rules, signer, clock, recorder.anomaly)
-    _show_in_metrics(metrics, checkpointing, removing, of_audit)
+    retention = Retention(journal, rules, signer, second_place, clock, recorder)
+    audit_retention = AuditRetention(rollouts, rules, signer, clock, recorder.anomaly)
+    _show_in_metrics(metrics, checkpointing, retention, audit_retention)
     readiness.watch(partial(_unsigned, checkpointing))
     # Before the first call, so that the log of this sidecar can be verified from its first fact on.
     await _check_with_timeout(checkpointing)
     try:
         yield [
             ("checkpointing", checkpointing.run),
-            ("retention", removing.run),
-            ("audit retention", of_audit.run),
-            ("checkpoint key", following.handing_to(signer.adopt)),
+            ("retention", retention.run),
+            ("audit retention", audit_retention.run),
+            ("checkpoint key", key_files.handing_to(signer.adopt)),
         ]
     finally:
         # After the loops were cancelled and before the journal closes: the last appends are signed, too.
@@ -140,7 +140,7 @@ def retention_rules(configured: RetentionSettings) -> RetentionRules:
 
 
 def _show_in_metrics(
-    metrics: Metrics, checkpointing: Checkpointing, retention: Retention, of_audit: AuditRetention
+    metrics: Metrics, checkpointing: Checkpointing, retention: Retention, audit_retention: AuditRetention
 ) -> None:
     waiting = "How long no checkpoint could be written that should have been."
     metrics.gauge(names.CHECKPOINT_WAITING, waiting, lambda: checkpointing.waiting_seconds)
@@ -160,4 +160,4 @@ def _show_in_metrics(
         "kind",
     )
     removed = "Audit rows of rollouts that retention removed."
-    metrics.counted_elsewhere(names.AUDIT_REMOVED, removed, lambda: {(): float(of_audit.removed)})
+    metrics.counted_elsewhere(names.AUDIT_REMOVED, removed, lambda: {(): float(audit_retention.removed)})

@@ -123,8 +123,9 @@ async def _rebuild_postgresql(configured: PostgresRecordSettings, progress: Prog
 
 
 async def _left(journal: Journal, marks: Watermarks) -> int:
-    """Return how much is not projected yet; 0 only if nothing is."""
-    # One turn is enough to learn whether any is left. `behind` does not include the turns that are returned.
+    """Return about how many facts are not projected yet, for the report of progress; 0 only if none is left."""
+    # One turn is enough to learn whether any is left. `behind` does not include the facts of the turns that are
+    # returned; each of these turns has at least one.
     changes = await journal.changed(marks, 1)
     return changes.behind + len(changes.turns)
 

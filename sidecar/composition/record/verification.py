@@ -63,8 +63,8 @@ async def _open_record(source: RecordSource) -> AsyncIterator[tuple[RecordToVeri
             dsn = read_secret(source.postgresql_dsn_file, SHORTEST_DSN)
         if dsn is None:
             raise RecordUnreadable(NOWHERE)
-        async with _postgresql(dsn) as shared:
-            yield shared
+        async with _postgresql(dsn) as opened:
+            yield opened
     except (DatabaseProblem, SecretFileProblem) as problem:
         raise RecordUnreadable(str(problem)) from None
 

@@ -26,7 +26,7 @@ async def opened_sinks(
         policy: selects them.
         settings: of the sidecar.
         redactor: for data that is sent to a collector.
-        making: makes them.
+        making: creates each sink; a sink of an installed plugin gets a thread of its own.
 
     Raises:
         PluginProblem: the settings of a sink are wrong, or it cannot be created.

@@ -80,20 +80,20 @@ class Telemetry(Struct):
         from sidecar.observability.otlp.readings import MetricsPump  # noqa: PLC0415  only with a collector
 
         # In a thread, because calls are already served and must not wait for the imports.
-        shipping = await asyncio.to_thread(self._load, self.settings.otlp_endpoint, self.outbox)
+        worker = await asyncio.to_thread(self._load, self.settings.otlp_endpoint, self.outbox)
         events = EventsToOutbox(self.outbox)
         always = logging.getLogger(ALWAYS)
         pump = MetricsPump(self.metrics, self.outbox, self.settings.otlp_metrics_interval.total_seconds())
         # Before the thread starts, so that nothing is lost in between; the outbox holds what comes earlier.
         always.addHandler(events)
-        shipping.start()
+        worker.start()
 
         async def end() -> None:
             # First stop adding, then read the metrics for the last time, then send: otherwise the last data would not
             # be sent.
             always.removeHandler(events)
             pump.read()
-            await asyncio.to_thread(shipping.close, LAST_SECONDS)
+            await asyncio.to_thread(worker.close, LAST_SECONDS)
 
         opened.push_async_callback(end)
         return (("telemetry", pump.run),)

@@ -29,7 +29,7 @@ class ServiceAnswer(msgspec.Struct, frozen=True):
 
     Attributes:
         question: the question that was answered; any other question of the service is still open.
-        about_json: the structured data of the question, JSON.
+        about_json: the subject of the question, as JSON text; empty: nothing beyond the text of the question.
         state: the connector's own state, unchanged.
     """
 

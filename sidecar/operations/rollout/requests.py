@@ -266,8 +266,8 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
         gates: the answers of the gates that were called.
         edits: changes that an operator must make in a read-only flag backend. A step other than a stop is not taken
             before they are made; the operator then repeats the request.
-        version: the number of the last write to all rollouts; a replica reports this number once its binds use the
-            write.
+        version: the number of the last write to the rollouts of all slots; a replica reports this number once its
+            binds use the write.
         reached: what a kill or ramp-down has reached so far: `replica`, `flag`, `record`. The rest follows
             automatically, or `edits` and `warnings` say what to do.
         warnings: conditions that are not met, or not yet, one sentence each.

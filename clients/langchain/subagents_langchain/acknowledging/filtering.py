@@ -1,6 +1,6 @@
-"""Keeps statements out of every stream: a chat model around the chat model, which no callback can look behind.
+"""Removes statements of missing calls from every stream, with a chat model that wraps the chat model.
 
-LangGraph and LangChain stream tokens by callbacks of the model, before any middleware sees the response.
+A wrapper is necessary because callbacks of the model stream its tokens before any middleware gets the response.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -18,15 +18,15 @@ from typing_extensions import override
 from subagents_langchain.acknowledging.statements import LineFilter, StatementRequest, metadata_of, without_statement
 
 UNSEEN: Final[RunnableConfig] = {"callbacks": []}
-"""Callbacks of the run belong to the model outside; those that the inner model was made with stay its own."""
+"""Removes the run's callbacks from the inner model: they would stream unfiltered tokens. The wrapper calls them."""
 
 
 class FilteredModel(BaseChatModel):
-    """A chat model whose responses come without their statements, whole or in pieces.
+    """A chat model that removes statements from the responses of an inner model, complete or streamed.
 
     Attributes:
-        inner: the model.
-        asked: what it is asked to state.
+        inner: the wrapped model.
+        asked: the missing calls that the model is asked to state.
     """
 
     inner: Runnable[Any, Any]
@@ -95,29 +95,30 @@ class FilteredModel(BaseChatModel):
 
 
 def filtered(model: BaseChatModel, asked: StatementRequest) -> BaseChatModel:
-    """Return a model whose statements no stream shows; one that is filtered already stays as it is."""
+    """Return a model that removes the statements of `model`; a `FilteredModel` is returned unchanged."""
     if isinstance(model, FilteredModel):
         return model
     return FilteredModel(inner=model, asked=asked, disable_streaming=not _streams(model), cache=False)
 
 
 class StatementFilter(AgentMiddleware[AgentState[Any], Any, Any]):
-    """Filters whatever model is called in the end. Belongs inside of any middleware that may change the model.
+    """Removes statements from the responses of the model that is finally called.
 
-    `SidecarMiddleware` filters the model that it is given; a fallback inside of it may call another one.
+    Place it inside of any middleware that may replace the model, e.g. by a fallback: `SidecarMiddleware` only filters
+    the model that it gets itself.
     """
 
     @override
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
-        """Filter the model, if this call is asked for a statement."""
+        """Filter the model if this call asks for a statement."""
         asked: StatementRequest | None = request.runtime.context.asked
         return await handler(request if asked is None else request.override(model=filtered(request.model, asked)))
 
 
 def _streams(model: BaseChatModel) -> bool:
-    """Whether a model gives its responses in pieces when it is asked to."""
+    """Whether a model can stream its responses."""
     told_not_to = "streaming" in model.model_fields_set and getattr(model, "streaming", None) is False
     if model.disable_streaming or told_not_to:
         return False

@@ -13,12 +13,15 @@ from subagents_langchain.outcomes.missing import Missing, MissingKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phrases:
-    """What is said to users of one language.
+    """Sentences for users of one language. Each sentence must fit one or several calls.
 
     Attributes:
-        one_moment: preamble where the model wrote none; empty: no preamble then.
-        nothing: no call was answered at all, and the model acknowledges none.
-        answer, data, rest, turn: the note for what is missing, see `Missing`; for one call or several.
+        one_moment: preamble for a response in which the model wrote none; empty: no preamble.
+        nothing: note if no call was answered and the answer mentions no missing call; replaces `answer`.
+        answer: note for calls without an answer (`Missing.ANSWER`).
+        data: note for answers that lack data (`Missing.DATA`).
+        rest: note for answers that may be incomplete (`Missing.REST`).
+        turn: note for calls beyond the fan-out cap (`Missing.TURN`).
     """
 
     one_moment: str
@@ -31,12 +34,12 @@ class Phrases:
 
 @dataclass(frozen=True, slots=True)
 class MissingNote:
-    """Tells the user what is missing where the model's answer does not state it; an item of the custom stream.
+    """A note for the user about missing calls that the answer does not mention; an item of the custom stream.
 
     Attributes:
-        text: one or two sentences in the user's language, to be shown after the answer and apart from it.
-        missing: what is missing; one note for each kind.
-        call_ids: the calls that the note stands for, in emission order.
+        text: one or two sentences in the user's language, to be shown below the answer.
+        missing: what is missing in the calls; there is at most one note for each value.
+        call_ids: ids of the calls that the note is about, in emission order.
     """
 
     text: str
@@ -89,7 +92,7 @@ BUILT_IN: Final[Mapping[str, Phrases]] = MappingProxyType(
         ),
     }
 )
-"""By language. An operator's own phrases take their place; a language without any gets English."""
+"""Language to its built-in phrases. `OrchestratorRules.phrases` replaces them; other languages get English."""
 
 
 def notes_for(
@@ -98,10 +101,10 @@ def notes_for(
     """Return the notes for the calls that the answer does not state: each in exactly one note, one note per kind.
 
     Args:
-        lacks: what is missing.
-        stated: ids of the calls that the answer acknowledges.
-        phrases: of the user's language.
-        nothing: no call was answered at all.
+        lacks: the calls that did not fully succeed.
+        stated: ids of the calls that the answer mentions.
+        phrases: the sentences in the user's language.
+        nothing: whether no call of the turn was answered.
 
     Source: PC1-FR-5b, PC2-FR-8b, PC2-FR-14a.
     """

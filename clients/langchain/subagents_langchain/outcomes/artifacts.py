@@ -1,6 +1,6 @@
-"""Outcomes as artifacts of tool messages: plain JSON values, so that any checkpointer gives back what it was given.
+"""Outcomes as artifacts of tool messages: plain JSON values, which any checkpointer stores and returns unchanged.
 
-LangGraph's strict serialisation rebuilds no classes but its own; a dataclass would come back as a dict of raw values.
+LangGraph's strict serialisation rebuilds only its own classes; it would return a dataclass as a dict of raw values.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ OUTCOMES: Final = TypeAdapter(CallOutcome)
 
 
 def artifact_of(outcome: CallOutcome) -> dict[str, Any]:
-    """Return an outcome as strings, numbers, lists and dicts, with its fields' names; `kind` says what it is."""
+    """Return an outcome as a dict of JSON values by field name, with a member `kind` that marks it as an outcome."""
     return {"kind": KIND, **OUTCOMES.dump_python(outcome, mode="json")}
 
 
 def outcome_in(message: BaseMessage) -> CallOutcome | None:
-    """Return the outcome that a tool message carries; None if it answers no sub-agent call.
+    """Return the outcome in a tool message; None if the message does not answer a sub-agent call.
 
-    An outcome that this version cannot read, e.g. one written by a newer version, has failed.
+    If this version cannot read the outcome, e.g. because a newer version wrote it, a failed outcome is returned.
     """
     if not isinstance(message, ToolMessage) or not isinstance(message.artifact, dict):
         return None

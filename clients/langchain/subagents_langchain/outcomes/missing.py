@@ -1,4 +1,4 @@
-"""What the calls of a turn leave missing: computed from the outcomes in tool messages, never from errors."""
+"""The calls of a turn that did not fully succeed, computed from the outcomes in tool messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ class Missing(StrEnum):
     """What is missing in the result of one call."""
 
     ANSWER = "answer"
-    """There is none: error, timeout, refused, no time left."""
+    """The call has no answer, e.g. because it failed, was refused or did not start."""
     DATA = "data"
-    """It was answered, but data was unavailable."""
+    """The sub-agent answered, but data was unavailable."""
     REST = "rest"
-    """It was answered, but perhaps not in full."""
+    """The sub-agent answered, but the answer may be incomplete."""
     TURN = "turn"
-    """It was left for later: more was asked at once than the cap allows."""
+    """The call did not run, because it was beyond the fan-out cap; the user can ask again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class MissingKind:
     """One call that did not fully succeed.
 
     Attributes:
-        missing: what.
+        missing: what is missing in the result.
         tool_name: `ask_<slot>`.
-        request: what was asked, in the words of the orchestrator's model; may be empty.
-        call_id: of the call; unique in the turn.
+        request: the request in words, written by the orchestrator's model; may be empty.
+        call_id: id of the call; unique in the turn.
     """
 
     missing: Missing
@@ -42,12 +42,12 @@ class MissingKind:
 
 
 def missing_calls_in(messages: Sequence[BaseMessage]) -> Sequence[MissingKind]:
-    """Return what the calls of one turn leave missing, in emission order; empty if everything was answered in full.
+    """Return the calls of one turn that did not fully succeed, in emission order.
 
-    A call is made good by a later one of the same tool that was answered in full.
+    A call is omitted if a later response called its tool with full success.
 
     Args:
-        messages: of one turn; outcomes are taken from the artifacts of the tool messages.
+        messages: the messages of one turn; the outcomes are in the artifacts of its tool messages.
     """
     requests = {
         str(call["id"]): str(call["args"].get("request", ""))
@@ -71,7 +71,7 @@ def missing_calls_in(messages: Sequence[BaseMessage]) -> Sequence[MissingKind]:
 
 
 def missing_in(outcome: CallOutcome) -> Missing | None:
-    """Return what one outcome leaves missing; None if it fully succeeded, or asks the user back."""
+    """Return what is missing in one outcome; None if the call fully succeeded or asks the user a question."""
     match outcome.outcome:
         case Outcome.SUSPENDED if outcome.question is not None:
             return None

@@ -98,6 +98,7 @@ def _entry(draft: PatchDraft) -> None:
 def _mark_deprecated(draft: PatchDraft) -> None:
     """Write `status: deprecated`, and set an existing `deprecated: false` to true. Source: TN-88, TN-89."""
     name = draft.request.definition_id
+    # `or 0` only satisfies the type checker: the entry exists.
     at = ("agents", draft.config.index("agents", name) or 0)
     entry = draft.config.data["agents"][at[1]]
     if "deprecated" in entry:
@@ -116,6 +117,7 @@ def _references(draft: PatchDraft) -> None:
     for each in draft.checkout.naming:
         at = ("agents", draft.config.index("agents", each.id) or 0)
         listed = draft.config.data["agents"][at[1]]["sub_agents"]
+        # An earlier step of this patch has removed it already.
         if slot not in listed:
             continue
         # From the last to the first: each removal moves the items behind it.
@@ -123,6 +125,7 @@ def _references(draft: PatchDraft) -> None:
             draft.config.remove(*at, "sub_agents", index)
         draft.config.comment(_minor_change_comment(request), "sub_agents", *at)
         draft.does.append(f"takes {slot} off `sub_agents` of {each.id}")
+        # `listed` is a part of `data`, from which `remove` has deleted the slot.
         if not listed:
             draft.notes.append(f"{each.id} can no longer delegate to any sub-agent; check whether it is still needed")
 

@@ -125,7 +125,7 @@ class Checkout:
 
     @property
     def own_blocks(self) -> dict[str, str]:
-        """The files of its prompt blocks that no other definition uses and that the platform does not own, by name."""
+        """The paths of the sub-agent's prompt blocks, by name, without those of the platform or other definitions."""
         # From the request, because the entry may have been removed by an earlier step.
         names = self.request.blocks or (self.entry.prompt_blocks if self.entry else ())
         used = {block for each in self.others for block in each.prompt_blocks}
@@ -138,7 +138,7 @@ class Checkout:
 
     @property
     def own_tools(self) -> tuple[str, ...]:
-        """The names of its tools that no other definition uses and that the configuration still contains."""
+        """The names of the sub-agent's tools that the configuration still contains and no other definition uses."""
         names = self.request.tools or (self.entry.tools if self.entry else ())
         used = {tool for each in self.others for tool in each.tools}
         return tuple(name for name in names if name not in used and name in self.registries.tools)
