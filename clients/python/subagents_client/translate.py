@@ -1,4 +1,4 @@
-"""Between the messages of the wire and the values of the SDK. No protobuf type leaves the SDK."""
+"""Translates protobuf messages into values of the SDK, so that no protobuf type leaves the SDK."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -56,7 +56,7 @@ class EnumTable(Protocol):
 
 
 def table(kind: type[Member], names: EnumTable, prefix: str) -> Mapping[int, Member]:
-    """Return our members by the numbers of an enum of the wire."""
+    """Return a table from the numbers of a protobuf enum to the members of the SDK's enum."""
     ours = {f"{prefix}_{one.name}": one for one in kind}
     return {number: ours[name] for name, number in names.items() if name in ours}
 
@@ -68,7 +68,7 @@ OUTCOMES: Final = table(Outcome, outcome_pb2.Outcome, "OUTCOME")
 COMPACTION: Final = table(CompactionDue, dispatch_pb2.CompactionDue, "COMPACTION_DUE")
 CAPS: Final = table(CapBehaviour, outcome_pb2.CapBehaviour, "CAP_BEHAVIOUR")
 REASONS: Final = {number: name.removeprefix("ERROR_REASON_") for name, number in error_reason_pb2.ErrorReason.items()}
-"""Numbers of the wire to our members. A number newer than this version is in none of them."""
+"""Numbers of protobuf enums to members or names of the SDK. The tables lack numbers of newer protos."""
 
 
 def timestamp(stamp: Timestamp) -> datetime:
@@ -77,7 +77,7 @@ def timestamp(stamp: Timestamp) -> datetime:
 
 
 def surface(message: surface_pb2.Surface, compaction_due: int = 0) -> Surface:
-    """Return a surface; `compaction_due` as the bind said it, beside the surface."""
+    """Return a surface; `compaction_due` is a field of the bind's response beside the surface."""
     return Surface(
         sub_agent_tools=[_sub_agent_tool(one) for one in message.sub_agent_tools],
         orchestrator_tools=[
@@ -129,12 +129,12 @@ def candidate(message: surface_pb2.Candidate) -> Candidate:
 
 
 def start_state(number: int) -> StartState:
-    """Return whether work was begun or found begun."""
+    """Return whether a request was the first for its id or repeated an earlier one."""
     return START_STATES.get(number, StartState.UNSPECIFIED)
 
 
 def snapshot(message: dispatch_pb2.DispatchSnapshot) -> Snapshot:
-    """Return where a dispatch stood when its stream began."""
+    """Return the state of a dispatch when its stream began."""
     calls = [CallSnapshot(one.call_id, one.sub_agent_id, one.child_id, _call_state(one.state)) for one in message.calls]
     return Snapshot(message.dispatch_id, start_state(message.state), message.sequence, calls)
 
@@ -170,19 +170,19 @@ def event(message: dispatch_pb2.DispatchEvent) -> DispatchEvent | None:
 
 
 def outcome_of(number: int) -> Outcome:
-    """Return how a call ended; one that this version does not know counts as failed."""
+    """Return how a call ended; a number that this version does not know counts as failed."""
     return OUTCOMES.get(number, Outcome.FAILED)
 
 
 def result(
     dispatch_id: str, message: dispatch_pb2.DispatchResult, told: Mapping[str, CallOutcome] = NONE_TOLD
 ) -> DispatchResult:
-    """Return how a dispatch ended.
+    """Return the result of a dispatch.
 
     Args:
-        dispatch_id: which dispatch.
-        message: leaves out the answers of calls that its stream has told.
-        told: outcomes that events have brought, by call id.
+        dispatch_id: id of the dispatch.
+        message: the result; it lacks the texts of outcomes that events of the stream have contained.
+        told: the outcomes in events of the stream, by call id; they replace those of `message`.
     """
     return DispatchResult(
         dispatch_id=dispatch_id,
@@ -194,12 +194,12 @@ def result(
 
 
 def cap(number: int) -> CapBehaviour:
-    """Return whether the calls stayed within the cap."""
+    """Return how the number of calls compares with the fan-out cap."""
     return CAPS.get(number, CapBehaviour.UNSPECIFIED)
 
 
 def call_outcome(message: outcome_pb2.CallOutcome) -> CallOutcome:
-    """Return what one call came to."""
+    """Return the outcome of one call."""
     return CallOutcome(
         call_id=message.call_id,
         tool_name=message.tool_name,
@@ -225,12 +225,12 @@ def _usage(used: outcome_pb2.TokenUsage) -> TokenUsage:
 
 
 def reason(number: int) -> str:
-    """Return a reason's name without its prefix; `UNSPECIFIED` for none or one newer than this version."""
+    """Return the name of a reason without its prefix; `UNSPECIFIED` for 0 and for reasons of newer protos."""
     return REASONS.get(number, "UNSPECIFIED")
 
 
 def axis(number: int) -> Axis:
-    """Return which kind of failure a call had."""
+    """Return the kind of a call's failure; `Axis.NONE` for unknown numbers."""
     return Axis(number) if number in tuple(Axis) else Axis.NONE
 
 
@@ -239,7 +239,7 @@ def _call_status(message: error_reason_pb2.CallStatus) -> CallStatus:
 
 
 def intent_report(message: outcome_pb2.IntentReport) -> IntentReport:
-    """Return how many intents a response had."""
+    """Return the intents of a response."""
     return IntentReport(
         message.declared, message.emitted, message.failsafe, message.switched, message.prior_context_missing
     )

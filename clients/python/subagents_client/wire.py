@@ -1,4 +1,4 @@
-"""One connection to one sidecar: metadata, deadlines, and what may be sent again."""
+"""`Wire`, the connection to one sidecar: adds metadata and deadlines, repeats requests, chooses lane or plain RPC."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "CloseChild": "close_child",
     "EndTurn": "end_turn",
 }
-"""RPCs with one answer that a lane carries, and what they are called there."""
+"""RPC with one response to its name on a lane."""
 
 Request = TypeVar("Request", bound=Message)
 Answer = TypeVar("Answer")
@@ -44,15 +44,15 @@ class Wire:
     """The connection to the sidecar, which client, turns and dispatches share.
 
     Args:
-        channel: gRPC's channel; the caller closes it.
-        target: its address, for messages.
-        boot_secret: sent with every call; empty: none.
+        channel: the gRPC channel; the caller closes it.
+        target: address of the sidecar, for messages.
+        boot_secret: sent with every request; empty: none.
         timeouts: the default timeouts, and the limits of retries.
         runtime: clock, randomness and ids.
         session_lane: use a session lane where the sidecar offers one.
 
     Attributes:
-        lanes: of this connection.
+        lanes: the session lanes of this connection.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Wire:
         return operation or self.stub.Dispatch(request, timeout=left, metadata=self._metadata)
 
     def resume(self, request: dispatch_pb2.ResumeDispatchRequest, left: float) -> Frames:
-        """Listen to a dispatch again. The caller must cancel the stream. Raises as `dispatch`."""
+        """Open a new stream of a dispatch. The caller must cancel the stream. Raises the errors of `dispatch`."""
         check_request(request)
         operation = self._on_lane("resume_dispatch", request, left)
         return operation or self.stub.ResumeDispatch(request, timeout=left, metadata=self._metadata)
@@ -133,17 +133,17 @@ class Wire:
         return self.stub.Session(timeout=left, metadata=self._secret)
 
     def watch(self, request: history_pb2.WatchEventsRequest) -> Watched:
-        """Watch a turn for as long as it takes. The caller must cancel the stream, in a `finally`."""
+        """Open a stream of a turn's events, without a deadline. The caller must cancel the stream, in a `finally`."""
         check_request(request)
         return self.history.WatchEvents(request, metadata=self._metadata)
 
     def export(self, request: history_pb2.ExportReplayRequest, left: float) -> Exported:
-        """Read an exported turn. The caller must cancel the stream, in a `finally`."""
+        """Open a stream with the replay document of a turn. The caller must cancel the stream, in a `finally`."""
         check_request(request)
         return self.history.ExportReplay(request, timeout=left, metadata=self._metadata)
 
     async def connected(self, limit: float) -> bool:
-        """Wait for the connection for at most `limit` seconds, and say whether it stands."""
+        """Wait at most `limit` seconds for a connection; return whether there is one."""
         if self._channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY:
             return True
         try:

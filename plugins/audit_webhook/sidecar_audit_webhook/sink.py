@@ -1,4 +1,4 @@
-"""Sends audit events, one POST for each, in order; an event counts as taken when its receiver has said so."""
+"""Sends each audit event in a POST request of its own, in order. An event is taken if the receiver answers 2xx."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ from subagents_tls.pools import RotatingPool
 
 LOG: Final = logging.getLogger("sidecar_audit_webhook")
 MOST_READ: Final = 16 * 1024
-"""Bytes of an answer that are read, so that its connection can be used again; a longer answer costs the connection."""
+"""Maximum bytes of an answer that are read, to reuse the connection; after a longer answer the connection is closed."""
 HINTS: Final = {
     401: "does it know the secret of `secret_file`?",
     403: "does it know the secret of `secret_file`?",
@@ -30,12 +30,12 @@ HINTS: Final = {
 
 
 class WebhookSink:
-    """The sink. No redirects, no cookies, no proxies from the environment: events go where the settings say.
+    """The audit sink `webhook`. Events go only to the configured URL: no redirects, cookies or proxies are used.
 
     Args:
-        settings: of this instance.
-        now: seconds since 1970; each request is signed with the time at which it is sent.
-        monotonic: by which the file of secrets is looked at.
+        settings: the settings of this instance.
+        now: returns seconds since 1970; the signature of each request contains the time of sending.
+        monotonic: returns seconds of a monotonic clock, by which the file of secrets is checked for changes.
 
     Raises:
         FilesProblem, OSError, ssl.SSLError: the file of secrets, or a TLS file, cannot be used.
@@ -47,7 +47,7 @@ class WebhookSink:
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Connect to nothing yet."""
+        """Create the sink, without connecting it."""
         self._settings = settings
         self._now = now
         self._secrets = Secrets(settings.secret_file, LOG.warning, monotonic)
@@ -66,17 +66,17 @@ class WebhookSink:
         )
 
     async def take(self, entries: Sequence[AuditEntry]) -> None:
-        """Send the entries in order. After a failure, the next batch continues with the first one that is missing.
+        """Send the entries in order. After a failure, the next batch continues with the first entry that is missing.
 
         Raises:
-            SinkUnavailable: the receiver has not accepted one; those behind it were not sent.
+            SinkUnavailable: the receiver has not accepted an entry; later entries were not sent.
         """
         self._delivered &= {entry.event_id for entry in entries}
         for entry in entries:
             if entry.event_id not in self._delivered and self._settings.wants(type_of(entry.fields)):
                 await self._deliver(entry)
                 self._delivered |= {entry.event_id}
-        self._delivered = frozenset()  # the sidecar ticks them off, and hands over none of them again
+        self._delivered = frozenset()  # the sidecar marks the whole batch as exported and never sends it again
 
     async def close(self) -> None:
         """Close all connections."""

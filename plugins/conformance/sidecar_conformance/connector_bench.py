@@ -18,15 +18,15 @@ class ServiceScript(Enum):
     ANSWER = "answer"
     """Sends the bench's `body`, byte for byte, as a successful answer."""
     MISSING_PRINCIPAL = "missing_principal"
-    """Refuses: no principal. Over HTTP: 400 with code `missing_principal`."""
+    """Refuses the request because of a missing principal. Over HTTP: status 400 with code `missing_principal`."""
     PRINCIPAL_MISMATCH = "principal_mismatch"
-    """Refuses: another user's credential. Over HTTP: 403 with code `principal_mismatch`."""
+    """Refuses the request because of another user's credential. Over HTTP: 403 with code `principal_mismatch`."""
     FAIL = "fail"
-    """Fails by itself. Over HTTP: 500."""
+    """Fails with an error of its own. Over HTTP: status 500."""
     TRUNCATE = "truncate"
-    """Begins to answer and breaks the connection off."""
+    """Sends a part of the answer, then breaks the connection."""
     HANG = "hang"
-    """Takes the request and never answers."""
+    """Accepts the request and never answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,12 @@ class SeenCall:
     """One request as the service saw it.
 
     Attributes:
-        nonce: None if the request carried none.
-        traceparent: None if the request carried none.
+        principal: the user in the request.
+        domain_type: the domain type of the tool.
+        enricher_id: the enricher of the tool.
+        arguments: the decoded arguments.
+        nonce: the nonce; None if the request had none.
+        traceparent: the trace header; None if the request had none.
     """
 
     principal: str
@@ -47,13 +51,13 @@ class SeenCall:
 
 
 class ConnectorBench(ABC):
-    """A scripted data service, and connectors that call it. A plugin's author writes one.
+    """A scripted data service, and connectors that call it. Plugin authors subclass it.
 
     Attributes:
-        script: what the service does now; the suite sets it.
-        body: what `ANSWER` sends; the suite sets it.
-        form: what the connector says its answers' bytes are.
-        seen: every request so far, also those that were refused or never answered; oldest first.
+        script: what the service does with the next requests; the suite sets it.
+        body: the bytes that `ANSWER` sends; the suite sets it.
+        form: the encoding that the connector reports for answers.
+        seen: all requests so far, including refused and unanswered ones; oldest first.
     """
 
     script: ServiceScript = ServiceScript.ANSWER
@@ -63,23 +67,23 @@ class ConnectorBench(ABC):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Have the service there; all else happens inside. Override it if something must be started."""
+        """Run the service while the block runs; all other methods are called inside. Override it to start a service."""
         yield
 
     @abstractmethod
     def make(self, max_body_bytes: int) -> Connector:
-        """Return a new connector whose largest accepted answer is `max_body_bytes`, at least 1024."""
+        """Return a new connector that accepts answers of at most `max_body_bytes`, which is at least 1024."""
 
     @property
     @abstractmethod
     def endpoint(self) -> str:
-        """Where the service is, as a tool entry would name it."""
+        """The endpoint of the service, in the form of a tool entry."""
 
     @property
     @abstractmethod
     def endpoint_of_nobody(self) -> str:
-        """An endpoint without a server."""
+        """An endpoint at which no server listens."""
 
     @abstractmethod
     async def asked(self, times: int) -> None:
-        """Return once the service has seen this many requests."""
+        """Wait until the service has received this number of requests."""

@@ -1,4 +1,4 @@
-"""Cases for flag backends that switch flags, too: `FlagWriter`, beside contract `flag-backend/1`."""
+"""Cases for flag backends that also switch flags: the interface `FlagWriter`, in addition to `flag-backend/1`."""
 # ruff: noqa: S101  the cases are tests
 
 import asyncio
@@ -15,7 +15,7 @@ BY: Final = "ada@example"
 
 
 class SwitchingBackend(FlagBackend, FlagWriter, Protocol):
-    """Reads and switches."""
+    """A flag backend that reads and switches flags."""
 
 
 class FlagSwitchingSuite(Suite):
@@ -26,7 +26,7 @@ class FlagSwitchingSuite(Suite):
 
     @case()
     async def test_a_flag_that_is_switched_is_seen_so(self, bench: FlagBackendBench) -> None:
-        """On, then off again; the other flag stays as it is."""
+        """After a switch on and a switch off, the report shows the new state; other flags do not change."""
         async with switching(bench, OTHER) as backend:
             await switched(backend, ASK, True)
             await until_on(backend, ASK, OTHER)
@@ -35,7 +35,7 @@ class FlagSwitchingSuite(Suite):
 
     @case()
     async def test_to_switch_what_is_so_already_changes_nothing(self, bench: FlagBackendBench) -> None:
-        """A step that is repeated must not fail."""
+        """A repeated step must not fail: switching a flag to its present state succeeds."""
         async with switching(bench, ASK) as backend:
             for name, on in ((ASK, True), (OTHER, False)):
                 await switched(backend, name, on)
@@ -43,7 +43,7 @@ class FlagSwitchingSuite(Suite):
 
     @case()
     async def test_a_flag_that_is_not_there_is_created(self, bench: FlagBackendBench) -> None:
-        """Off, as a promotion does it, and on at once."""
+        """A missing flag can be created both off, as a promotion does, and on."""
         async with switching(bench, ASK) as backend:
             for on in (False, True):
                 name = new_name(bench)
@@ -53,7 +53,7 @@ class FlagSwitchingSuite(Suite):
 
     @case()
     async def test_a_switch_that_was_not_made_raises(self, bench: FlagBackendBench) -> None:
-        """A kill that believes its flag is off would be wrong."""
+        """Otherwise a kill would wrongly report that its flag is off."""
         async with switching(bench, ASK) as backend:
             for fault in (SourceFault.AWAY, SourceFault.GARBAGE):
                 await bench.misbehave(fault)
@@ -63,7 +63,7 @@ class FlagSwitchingSuite(Suite):
 
     @case()
     async def test_a_switch_that_hangs_ends_when_cancelled(self, bench: FlagBackendBench) -> None:
-        """That is how the sidecar's deadline arrives."""
+        """The sidecar cancels a switch at its deadline."""
         async with switching(bench, ASK) as backend:
             await bench.misbehave(SourceFault.HANG)
             hung = asyncio.ensure_future(backend.switch(ASK, False, BY))
@@ -73,13 +73,13 @@ class FlagSwitchingSuite(Suite):
 
     @case()
     async def test_nothing_is_left_for_a_person_to_change(self, bench: FlagBackendBench) -> None:
-        """An edit would keep the sidecar from switching."""
+        """`edit_for` must be empty: otherwise the sidecar asks a person instead of switching the flag itself."""
         async with switching(bench, ASK) as backend:
             assert (backend.edit_for(ASK, True), backend.edit_for(ASK, False)) == ("", "")
 
     @case()
     async def test_secrets_show_in_no_error(self, bench: FlagBackendBench) -> None:
-        """It goes to a log."""
+        """The text of the exception must contain no secret, because the sidecar logs it."""
         async with switching(bench, ASK) as backend:
             await bench.misbehave(SourceFault.AWAY)
             text = repr(await failure_of_switch(backend))
@@ -94,7 +94,7 @@ def new_name(bench: FlagBackendBench) -> str:
 
 @asynccontextmanager
 async def switching(bench: FlagBackendBench, *on: str) -> AsyncIterator[SwitchingBackend]:
-    """Have a backend that has fetched once."""
+    """Yield a backend that has fetched once."""
     async with made(bench, *on) as backend:
         assert isinstance(backend, FlagWriter), "the backend does not switch: it has no `switch` and `edit_for`"
         await fetched(backend)
@@ -102,12 +102,12 @@ async def switching(bench: FlagBackendBench, *on: str) -> AsyncIterator[Switchin
 
 
 async def switched(backend: SwitchingBackend, name: str, on: bool) -> None:
-    """Switch with a bound."""
+    """Switch a flag; fail after `SOON` seconds."""
     await asyncio.wait_for(backend.switch(name, on, BY), SOON)
 
 
 async def until_on(backend: SwitchingBackend, *names: str) -> None:
-    """Fetch until exactly these are on; a source may take a moment to tell."""
+    """Fetch until exactly these flags are on, because a source may report late; fail after `SOON` seconds."""
     found: frozenset[str] = frozenset()
     try:
         async with asyncio.timeout(SOON):
@@ -121,7 +121,7 @@ async def until_on(backend: SwitchingBackend, *names: str) -> None:
 
 
 async def until_known(backend: SwitchingBackend, name: str, *, on: bool) -> None:
-    """Fetch until a flag is in the report as it should be."""
+    """Fetch until the report has a flag in the given state; fail after `SOON` seconds."""
     try:
         async with asyncio.timeout(SOON):
             while True:
@@ -137,7 +137,7 @@ def _seen(report: FlagReport, *, on: bool) -> frozenset[str]:
 
 
 async def failure_of_switch(backend: SwitchingBackend) -> Exception | None:
-    """Switch a flag off and return what that raised."""
+    """Switch a flag off and return the exception; None if it succeeded or took longer than `SOON` seconds."""
     try:
         async with asyncio.timeout(SOON) as guard:
             await backend.switch(ASK, False, BY)

@@ -1,7 +1,7 @@
 """Cases for lifecycle policies, contract `lifecycle-policy/1`.
 
-That a policy cannot widen anything is the sidecar's own doing: it can only deny, and ask for gates. What is held to
-here is that it does so from its facts alone, at once, for every step there is.
+The sidecar itself ensures that a policy can only deny a step or require gates. These cases check that a policy decides
+from its facts alone, immediately, and for every kind of step.
 """
 # ruff: noqa: S101  the cases are tests
 
@@ -19,7 +19,7 @@ from sidecar_conformance.policy_bench import LifecyclePolicyBench, changed, ever
 from sidecar_conformance.suite import Suite, case
 
 BUDGET: Final = 1.0
-"""Seconds for which the sidecar waits for a policy."""
+"""Maximum seconds for which the sidecar waits for a policy."""
 GATE: Final = re.compile(r"[a-z][a-z0-9_-]{0,59}\Z")
 LONGEST: Final = 300
 ANYBODY: Final = "somebody@example.com"
@@ -37,7 +37,7 @@ class LifecyclePolicySuite(Suite):
 
     @case()
     async def test_it_denies_what_it_is_known_to_deny_and_says_why(self, bench: LifecyclePolicyBench) -> None:
-        """On one line that an operator can act on."""
+        """The reason is one line of at most 300 characters that an operator can act on."""
         for facts in bench.denied():
             reason = checked(bench.make(), facts).denied
             assert reason.strip(), f"allowed: {facts}"
@@ -45,7 +45,7 @@ class LifecyclePolicySuite(Suite):
 
     @case()
     async def test_an_answer_has_the_contracts_types(self, bench: LifecyclePolicyBench) -> None:
-        """A reason, and names of gates."""
+        """The answer has a reason as text and a tuple of valid gate names."""
         for facts in steps(bench):
             answer = checked(bench.make(), facts)
             assert isinstance(answer.denied, str)
@@ -54,7 +54,7 @@ class LifecyclePolicySuite(Suite):
 
     @case()
     async def test_the_same_facts_get_the_same_answer(self, bench: LifecyclePolicyBench) -> None:
-        """From the same object, in any order, and from another one: a policy remembers nothing."""
+        """A policy has no memory: the order of questions does not matter, and another object answers equally."""
         one, other = bench.make(), bench.make()
         first = [(facts, checked(one, facts)) for facts in steps(bench)]
         assert [(facts, checked(one, facts)) for facts, _ in reversed(first)] == list(reversed(first))
@@ -62,7 +62,7 @@ class LifecyclePolicySuite(Suite):
 
     @case()
     async def test_it_reads_nothing_but_its_facts(self, bench: LifecyclePolicyBench) -> None:
-        """No clock, no chance, no file, no connection."""
+        """A policy uses no clock, random numbers, files or connections."""
         policy = bench.make()
         for facts in steps(bench):
             with impure_calls() as found:
@@ -71,7 +71,7 @@ class LifecyclePolicySuite(Suite):
 
     @case()
     async def test_it_answers_for_every_kind_of_step(self, bench: LifecyclePolicyBench) -> None:
-        """What it has nothing to say about it allows; whatever it raises would deny."""
+        """A policy must allow steps without a rule, and must not raise, because an exception denies the step."""
         policy = bench.make()
         for facts in every_kind_of_step():
             assert isinstance(checked(policy, facts), PolicyAnswer)
@@ -86,7 +86,7 @@ class LifecyclePolicySuite(Suite):
 
     @case()
     async def test_it_answers_at_once(self, bench: LifecyclePolicyBench) -> None:
-        """Also with many subjects; after a second the sidecar takes its silence for a denial."""
+        """It also answers within a second for 200 approvals; the sidecar treats a late answer as a denial."""
         policy = bench.make()
         who = tuple(msgspec.structs.replace(changed().approvals[0], subject=f"subject-{n}") for n in range(200))
         for facts in (*steps(bench), changed(approvals=who)):
@@ -94,17 +94,17 @@ class LifecyclePolicySuite(Suite):
 
 
 def checked(policy: LifecyclePolicy, facts: StepFacts) -> PolicyAnswer:
-    """Ask."""
+    """Return the policy's answer."""
     return policy.check(facts)
 
 
 def steps(bench: LifecyclePolicyBench) -> list[StepFacts]:
-    """Return the steps that a bench knows of."""
+    """Return all steps of a bench: first the allowed, then the denied ones."""
     return [*bench.allowed(), *bench.denied()]
 
 
 async def within_budget(work: Callable[[], object]) -> None:
-    """Fail unless `work`, in a thread, comes back within `BUDGET`."""
+    """Run `work` in a thread; fail unless it returns within `BUDGET` seconds."""
     back, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""What the lifecycle policy suite needs to know of a policy, and how it sees that a policy is not pure."""
+"""The bench of the lifecycle policy suite, and the detection of calls that make a policy impure."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -33,7 +33,7 @@ FACTS: Final = StepFacts(
     last_step_at=datetime(2026, 3, 1, 12, 0, tzinfo=UTC),
     now=NOW,
 )
-"""A raise from 5 % to 25 %, three days after the last one; to be changed with `changed`."""
+"""A raise from 5 % to 25 %, three days after the last step. `changed` returns variants."""
 
 IMPURE: Final[Mapping[str, str]] = {
     "time": "reads a clock",
@@ -44,14 +44,14 @@ IMPURE: Final[Mapping[str, str]] = {
     "posix": "asks the operating system",
     "_io": "opens a file",
 }
-"""Modules whose functions a policy has no use for, and why not."""
+"""Module to the reason why a policy must not call its functions."""
 PURE: Final = frozenset({"fromisoformat", "strftime", "isoformat", "astimezone", "replace", "combine", "utcoffset"})
-"""Functions of these modules that compute."""
+"""Functions of these modules that a policy may call, because they only compute."""
 CLOCKS: Final = frozenset({"now", "utcnow", "today", "time", "monotonic", "perf_counter", "time_ns", "localtime"})
 
 
 class LifecyclePolicyBench(ABC):
-    """A policy, and steps that it is known to decide. A plugin's author writes one."""
+    """A policy, and steps with the known decision. Plugin authors subclass it."""
 
     @abstractmethod
     def make(self) -> LifecyclePolicy:
@@ -59,20 +59,20 @@ class LifecyclePolicyBench(ABC):
 
     @abstractmethod
     def allowed(self) -> Sequence[StepFacts]:
-        """Return steps that it allows; at least one. Make them with `changed`."""
+        """Return at least one step that the policy allows. Create steps with `changed`."""
 
     @abstractmethod
     def denied(self) -> Sequence[StepFacts]:
-        """Return steps that it denies; none, if it only ever asks for gates."""
+        """Return steps that the policy denies; empty if it only requires gates."""
 
 
 def changed(**facts: Any) -> StepFacts:
-    """Return `FACTS` with changes."""
+    """Return `FACTS` with some fields replaced."""
     return msgspec.structs.replace(FACTS, **facts)
 
 
 def every_kind_of_step() -> Iterator[StepFacts]:
-    """Yield facts of every step, also such as hardly ever come."""
+    """Yield facts of every kind of step, including rare combinations."""
     for step in Step:
         for state in LifecycleState:
             for ramps in ((0, 0), (0, 1), (500, 2500), (2500, 500), (9999, 10_000), (10_000, 0)):
@@ -93,7 +93,7 @@ def every_kind_of_step() -> Iterator[StepFacts]:
 
 @contextmanager
 def impure_calls() -> Iterator[list[str]]:
-    """Collect what code inside the block, in this thread, calls of what is not given to it."""
+    """Yield a list to which each impure call of the block is added, with its reason; only calls in this thread."""
     found: list[str] = []
 
     def watch(_frame: FrameType, event: str, called: Any) -> None:

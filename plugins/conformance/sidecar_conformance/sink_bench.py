@@ -1,4 +1,4 @@
-"""How the audit sink suite drives the place that a sink hands events to, and the events that it hands over."""
+"""The bench of the audit sink suite, which controls the receiver of a sink, and the events that the suite sends."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -22,46 +22,47 @@ SOME_ROLE: Final = "operator"
 
 @unique
 class SinkFault(Enum):
-    """How the place misbehaves."""
+    """How the receiver misbehaves."""
 
     NONE = "none"
+    """The receiver works."""
     AWAY = "away"
-    """It cannot be reached, or is not there. Ability `away`."""
+    """The receiver is unavailable. Ability `away`."""
     REFUSE = "refuse"
-    """It is reached, and says that it does not take what it is given. Ability `refuse`."""
+    """The receiver refuses events. Ability `refuse`."""
     HANG = "hang"
-    """It takes what it is given and never answers. Ability `hang`."""
+    """The receiver accepts requests and never answers. Ability `hang`."""
 
 
 class AuditSinkBench(ABC):
-    """A place where audit events are kept, and sinks that hand them to it. A plugin's author writes one.
+    """A receiver that stores audit events, and sinks that send events to it. Plugin authors subclass it.
 
     Attributes:
-        secrets: strings from the sink's settings that must not show anywhere.
+        secrets: texts in the sink's settings that must not appear in any output.
     """
 
     secrets: tuple[str, ...] = ()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Have the place there; all else happens inside. Override it if something must be started."""
+        """Run the receiver while the block runs; other methods are called inside. Override it to start a receiver."""
         yield
 
     @abstractmethod
     def make(self) -> AuditSink:
-        """Return a new sink for this bench's place."""
+        """Return a new sink for this receiver."""
 
     @abstractmethod
     async def kept(self) -> Sequence[Mapping[str, Any]]:
-        """Return the fields of every event that the place keeps now, in order of arrival; without waiting for any."""
+        """Return the fields of all stored events, in order of arrival, without waiting for further events."""
 
     @abstractmethod
     async def misbehave(self, fault: SinkFault) -> None:
-        """Let the place misbehave so from now on, or no more."""
+        """Set how the receiver misbehaves from now on; `NONE` ends the misbehaviour."""
 
 
 def a_transition(number: int = 1, **fields: Any) -> AuditEntry:
-    """Return a transition as a sink is handed it; `fields` replace some, in the event and in what is written of it."""
+    """Return the entry of a lifecycle transition; `fields` replace some of its fields."""
     body = TransitionEvent(
         slot=Slot(SHOP),
         subagent_id=DefinitionId(SHOP),
@@ -97,7 +98,7 @@ def a_transition(number: int = 1, **fields: Any) -> AuditEntry:
 
 
 def an_event(number: int, **fields: Any) -> AuditEntry:
-    """Return anything else that happened to a rollout, as a sink is handed it."""
+    """Return the entry of a rollout event other than a transition; `fields` replace some of its fields."""
     body = RolloutEvent(
         slot=Slot(SHOP),
         subagent_id=DefinitionId(SHOP),

@@ -23,7 +23,7 @@ LONGEST_TOKEN: Final = 16 * 1024
 
 
 class NoSession(Exception):
-    """There is no session; `fault` says why."""
+    """No session can be opened; `fault` has the reason."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.in_words())
@@ -31,9 +31,10 @@ class NoSession(Exception):
 
 
 class Server:
-    """Opens and keeps sessions. What hangs or fails here is this server's alone: servers share nothing.
+    """Opens and keeps the sessions with one server. Servers share nothing, so a hanging server affects no other server.
 
-    A session over HTTP belongs to one user, so that nothing a server keeps in it can reach another one.
+    A session over HTTP belongs to one user, so that data which the server keeps in the session cannot reach another
+    user.
     """
 
     def __init__(self, name: str, settings: ServerSettings, common: McpSettings) -> None:
@@ -47,7 +48,7 @@ class Server:
 
     @asynccontextmanager
     async def session_for(self, principal: Principal) -> AsyncIterator[Session]:
-        """Have an open session for a user.
+        """Yield an open session for a user.
 
         Raises:
             NoSession: none can be opened now.
@@ -118,7 +119,7 @@ class Server:
         self._end(idle)
 
     def _rest(self, key: str, session: Session) -> None:
-        """End a session that is spoiled, and one over HTTP that nothing uses for a while."""
+        """End an unusable session; start the idle timer of an unused session over HTTP."""
         if self._sessions.get(key) is not session or session.busy:
             return
         if not session.usable:
@@ -152,7 +153,7 @@ class Server:
 
 
 def token_in(file: Path) -> str:
-    """Return the bearer token. Raises `OSError` and `ValueError`, which say nothing of what is in the file."""
+    """Return the bearer token. Raises `OSError` and `ValueError`, whose texts do not contain the file's content."""
     with file.open("rb") as opened:
         token = from_ascii(opened.read(LONGEST_TOKEN)).strip()
     if not token or not token.isprintable() or " " in token:

@@ -1,4 +1,4 @@
-"""One session with a server, kept by a task of its own: the SDK's client has to be left in the task that entered it."""
+"""One session with a server. It has its own task, because the SDK's client must be left in the task that entered it."""
 
 import asyncio
 import contextlib
@@ -31,20 +31,20 @@ OpenTransport = Callable[[Wire], AbstractAsyncContextManager[TransportStreams]]
 
 
 class Session:
-    """Opens at once, in the background; is used until something spoils it.
+    """A session with an MCP server, which opens in the background. It ends when `spoil` or `close` is called.
 
     Args:
-        place: the server, for people.
-        open_transport: connects to it.
-        wire: what the transport tells.
-        open_seconds: longest time to connect, shake hands and list the tools.
-        definitions_seconds: how long the list holds.
-        questions: the server may ask the user.
+        place: name of the server, for messages.
+        open_transport: connects to the server.
+        wire: counters and flags that the transport sets.
+        open_seconds: maximum time to connect, negotiate and list the tools.
+        definitions_seconds: how long the list of tools is valid.
+        questions: whether the server may ask the user.
 
     Attributes:
-        usable: whether a new call may use it.
-        busy: how many calls use it now.
-        fault: why it ended; None: it has not, or was closed on purpose.
+        usable: whether new calls may use the session.
+        busy: number of calls that use the session now.
+        fault: why the session ended; None if it has not ended, or was closed on purpose.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Session:
         self.task = asyncio.create_task(self._run())
 
     async def opened(self) -> bool:
-        """Wait until it is open or has failed to; say which."""
+        """Wait until the session is open or has failed; return whether it is open."""
         await self._opened.wait()
         return self._client is not None
 
     async def digests(self) -> Mapping[str, str]:
-        """Return the digests of the server's tools, listed anew if the list is too old."""
+        """Return tool name to digest of the server's tools; list the tools again if the list is too old."""
         loop = asyncio.get_running_loop()
         if loop.time() - self._listed_at >= self._definitions_seconds:
             self._digests = digests_of(await listed(self._entered().session))
@@ -87,10 +87,10 @@ class Session:
     async def call(
         self, tool: str, arguments: dict[str, Any], meta: Mapping[str, Any], interview: Interview
     ) -> dict[str, Any]:
-        """Send one `tools/call` and return its result as it came.
+        """Send one `tools/call` and return its unchanged result.
 
-        `ClientSession.call_tool` is not used: it checks the structured content by the schema that the server gave,
-        whose patterns may take for ever, and sends a call again that the server says it has refused.
+        `ClientSession.call_tool` is unsuitable: it validates the structured content with the server's schema, whose
+        patterns may take for ever, and it repeats a call that the server has refused.
         """
         self.wire.status = 0  # what a server refused while the protocol was negotiated explains no call
         said = {"name": tool, "arguments": arguments, "_meta": meta, **interview.retry()}
@@ -112,12 +112,12 @@ class Session:
             self._interviews.remove(interview)
 
     def spoil(self) -> None:
-        """Let no further call use it, and end it; calls that wait for an answer get none."""
+        """End the session and accept no further calls; calls in flight fail."""
         self.usable = False
         self._closing.set()
 
     async def close(self) -> None:
-        """End it; takes a second or two where the server does not help."""
+        """End the session and wait for its end; takes up to two seconds if the server does not cooperate."""
         self.spoil()
         with contextlib.suppress(TimeoutError, asyncio.CancelledError):
             await asyncio.wait_for(asyncio.shield(self.task), CLOSE_SECONDS)

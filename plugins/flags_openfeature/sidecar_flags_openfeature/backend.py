@@ -1,7 +1,8 @@
-"""Reads flags from a provider beside the event loop: providers block, and some hang.
+"""Reads flags from an OpenFeature provider in threads, because providers block, and some hang.
 
-Each fetch has a thread. A provider that fails, or whose fetch is given up, is ended and made anew: so an answer always
-comes from one that is READY. STALE, ERROR, FATAL and NOT_READY are no contact; any event is a hint to fetch.
+Each fetch uses a thread. If a provider fails or its fetch is cancelled, the provider is shut down and replaced by a new
+one, so that answers only come from a provider in the state READY. In the states STALE, ERROR, FATAL and NOT_READY, a
+fetch raises. Every event of a provider lets the sidecar fetch.
 """
 
 import asyncio
@@ -22,26 +23,27 @@ from sidecar_flags_openfeature.settings import OpenFeatureSettings
 T = TypeVar("T")
 
 MOST_THREADS: Final = 4
-"""Of one backend: a provider that hangs for ever keeps so many, and no more."""
+"""Maximum number of threads of one backend, which limits the threads that a hanging provider occupies."""
 NOT_READY: Final = (ProviderEvent.PROVIDER_STALE, ProviderEvent.PROVIDER_ERROR)
 TO_CLOSE: Final = 1.0
-"""Seconds that `close` waits for a provider to end."""
+"""Maximum seconds that `close` waits for the shutdown of a provider."""
 
 
 class ProviderNotReady(Exception):
-    """The provider has told that its flags are old, or that it has none."""
+    """The provider has reported that its flags are stale, or that it has an error."""
 
 
 class ProviderHangs(Exception):
-    """As many threads as may be wait for the provider."""
+    """The maximum number of threads already waits for the provider."""
 
 
 class Session:
-    """One provider from its beginning to its end; used by one thread at a time.
+    """One provider, from its initialisation to its shutdown. At most one thread uses it at the same time.
 
     Args:
-        context: given to it at its beginning.
-        hint: called from any thread when it tells something after its beginning.
+        made: the provider, and a function that identifies its source.
+        context: the evaluation context for the provider's initialisation.
+        hint: called for each event of the provider after its initialisation, from any thread.
     """
 
     def __init__(self, made: Made, context: EvaluationContext, hint: Callable[[], None]) -> None:
@@ -53,25 +55,25 @@ class Session:
         self._source: object = None
 
     def begin(self) -> None:
-        """Initialise it. Raises what it raises."""
+        """Initialise the provider. Raises the provider's exceptions."""
         self._source = self._source_of()
         self._provider.attach(self._told)
         self._provider.initialize(self._context)
         self._begun = True
 
     def outdated(self) -> bool:
-        """Say whether its source is another by now."""
+        """Return whether the source of the provider has changed since `begin`."""
         return self._source_of() != self._source
 
     def look(self, questions: Questions, names: frozenset[str]) -> FlagReport:
-        """Ask about flags. Raises `ProviderNotReady`, and what the provider raises."""
+        """Return a report of the named flags. Raises `ProviderNotReady`, and the provider's exceptions."""
         self._check()
         report = questions.report(self._provider, names)
-        self._check()  # what it told meanwhile makes the values old
+        self._check()  # an event during the evaluation can make the values stale
         return report
 
     def end(self) -> None:
-        """End it, whatever state it is in."""
+        """Shut the provider down, in any state. Raises nothing."""
         self._begun = False
         with contextlib.suppress(Exception):
             self._provider.shutdown()
@@ -92,20 +94,20 @@ class Session:
 
 
 class Looked(NamedTuple):
-    """What a session has told; it can be asked again."""
+    """A report, and the session that made it, which can be used again."""
 
     session: Session
     report: FlagReport
 
 
 class OpenFeatureFlags:
-    """The backend. The SDK's global registry is not used: two backends share nothing."""
+    """The flag backend `openfeature`. It does not use the SDK's global registry, so two backends share nothing."""
 
     def __init__(self, settings: OpenFeatureSettings) -> None:
-        """Make a provider to see that it can be made; connect to nothing.
+        """Create a provider to check the settings, without connecting it.
 
         Raises:
-            ValueError: it cannot be made.
+            ValueError: the provider cannot be created.
         """
         self._make = maker_of(settings)
         self._context = EvaluationContext(attributes=dict(settings.context))
@@ -122,11 +124,16 @@ class OpenFeatureFlags:
         self._closed = False
 
     def set_names(self, names: frozenset[str]) -> None:
-        """Ask for these from the next fetch on."""
+        """Set the names of the flags that fetches evaluate from now on."""
         self._names = names
 
     async def fetch(self) -> FlagReport:
-        """Ask the provider; raises what it raises, `ProviderNotReady`, `NothingClear` or `ProviderHangs`."""
+        """Return a report of the flags.
+
+        Raises:
+            ProviderNotReady, NothingClear, ProviderHangs: there is no usable answer.
+            Exception: an exception of the provider.
+        """
         async with self._one:
             session, self._session = self._session, None
             self._moved.clear()
@@ -142,7 +149,7 @@ class OpenFeatureFlags:
             try:
                 looked = await self._in_thread(work, lambda late: late.session.end())
             except ProviderHangs:
-                self._session = session  # it was not asked
+                self._session = session  # no thread used it, so it can be used again
                 raise
             self._session = looked.session
         if self._closed:
@@ -150,11 +157,11 @@ class OpenFeatureFlags:
         return looked.report
 
     async def changed(self) -> None:
-        """Return when the provider has told something since the last fetch."""
+        """Wait for an event of the provider since the last fetch."""
         await self._moved.wait()
 
     async def close(self) -> None:
-        """End the provider; one that hangs is left behind."""
+        """Shut the provider down; after `TO_CLOSE` seconds, a hanging provider is abandoned."""
         self._closed = True
         session, self._session = self._session, None
         if session is not None:
@@ -177,11 +184,14 @@ class OpenFeatureFlags:
             raise
 
     async def _in_thread(self, work: Callable[[], T], too_late: Callable[[T], None]) -> T:
-        """Run in a thread that a shutdown does not wait for.
+        """Run a function in a daemon thread, which does not delay the end of the process, and return its result.
 
         Args:
-            work: what is run.
-            too_late: receives the result if no caller waits any more.
+            work: the function.
+            too_late: called with the result if the caller was cancelled.
+
+        Raises:
+            ProviderHangs: all threads are in use.
         """
         if not self._threads.acquire(blocking=False):
             raise ProviderHangs(f"{MOST_THREADS} fetches wait for the provider")

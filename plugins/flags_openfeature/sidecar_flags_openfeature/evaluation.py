@@ -24,8 +24,9 @@ from sidecar.policy.protocols import FlagReport
 ALL_USERS: Final = 10_000
 """Basis points."""
 NO_PERCENTAGE: Final = -1
-"""Default of a question for a number, so that a default that comes back is seen."""
+"""Default value in the evaluation of a number; outside 0 to 100, so that a returned default is recognised."""
 FINE: Final = 1e-6
+"""Tolerance for rounding a percentage to basis points."""
 
 
 class Unclear(Exception):
@@ -33,19 +34,19 @@ class Unclear(Exception):
 
 
 class NothingClear(Exception):
-    """A provider that says of no flag what it is: perhaps it has not loaded any."""
+    """The provider has a clear value for no flag; perhaps it has not loaded any flags."""
 
 
 OF_ONE_FLAG: Final = (Unclear, TypeMismatchError, ParseError, TargetingKeyMissingError, InvalidContextError)
-"""Whatever else a provider raises is no contact with any flag."""
+"""Exceptions that affect one flag only. Every other exception of a provider fails the whole fetch."""
 
 
 class Questions:
-    """How a provider is asked.
+    """Evaluates flags with a provider.
 
     Args:
-        context: the same for all users.
-        reasons: with which a value counts.
+        context: the evaluation context, equal for all users.
+        reasons: the reasons of evaluations whose value holds for all users; other values are unclear.
     """
 
     def __init__(self, context: EvaluationContext, reasons: frozenset[str]) -> None:
@@ -53,12 +54,12 @@ class Questions:
         self._reasons = reasons
 
     def report(self, provider: FeatureProvider, names: frozenset[str]) -> FlagReport:
-        """Ask about all names.
+        """Evaluate all names and return a report.
 
         Raises:
-            NothingClear: no flag is on or off. An empty set of flags is what a provider has that lost its own; taken
-                for "all are off", it would kill.
-            Exception: the provider cannot be asked.
+            NothingClear: no flag is clearly on or off. A provider that has lost its flags reports none; treating all
+                flags as off would kill every definition.
+            Exception: the provider failed.
         """
         shares: dict[str, int] = {}
         unclear: set[str] = set()
@@ -83,7 +84,7 @@ class Questions:
         )
 
     def share(self, provider: FeatureProvider, name: str) -> int:
-        """Return for how many users a flag is on, in basis points.
+        """Return the share of users for whom a flag is on, in basis points.
 
         Raises:
             Unclear, FlagNotFoundError, Exception: see `report`.
@@ -98,7 +99,7 @@ class Questions:
         if first is True:
             return ALL_USERS
         if first is not None and self._asked(provider.resolve_boolean_details, name, True) is not False:
-            raise Unclear(f"{name} has no value of its own")  # what came was our default
+            raise Unclear(f"{name} has no value of its own")  # both evaluations returned the default
         return 0
 
     def _of_number(self, provider: FeatureProvider, name: str) -> int:

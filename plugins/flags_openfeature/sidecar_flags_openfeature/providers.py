@@ -1,4 +1,4 @@
-"""Makes the provider that the settings name. Nothing is connected or read by that, but for files of secrets."""
+"""Creates the provider that the settings name. This reads the files of secrets, but connects to nothing."""
 
 import importlib
 import json
@@ -19,24 +19,25 @@ FLAGD: Final[Mapping[str, Any]] = {
     "deadline_ms": 500,
     "sync_metadata_disabled": True,
 }
-"""Unless said: a lost connection is STALE after a second or so, where flagd's provider takes five."""
+"""Default options: a lost connection is STALE after about one second, instead of five seconds in flagd's provider."""
 OFREP: Final[Mapping[str, Any]] = {"timeout": 1.0}
-"""Seconds: within the sidecar's own deadline, so that its thread ends, too."""
+"""Default options; the timeout, in seconds, is below the sidecar's deadline, so that the thread of a fetch ends."""
 LONGEST_SECRET: Final = 16 * 1024
+"""Maximum bytes of a file of secrets; the rest is ignored."""
 
 
 class Made(NamedTuple):
-    """A provider, and what its source is known by; the provider is made anew when that is another."""
+    """A provider, and a function whose value identifies its source. When this value changes, a new provider is made."""
 
     provider: FeatureProvider
     source: Callable[[], object]
 
 
 def maker_of(settings: OpenFeatureSettings) -> Callable[[], Made]:
-    """Return what makes a provider each time it is called.
+    """Return a function that creates a new provider with each call.
 
     Raises:
-        ValueError: a library is missing, or there is no such provider.
+        ValueError: a library is missing, or the provider does not exist.
     """
     if settings.provider == "flagd":
         return lambda: _flagd(settings)
@@ -64,7 +65,7 @@ def _flagd(settings: OpenFeatureSettings) -> Made:
 
 
 def _known_by(file: Path) -> object:
-    """Return what changes with a file: the provider itself looks for newer times only, and misses an older copy."""
+    """Return a value that changes with a file. The provider itself only detects newer times, not an older copy."""
     try:
         seen = os.stat(file)
     except OSError:
@@ -73,12 +74,13 @@ def _known_by(file: Path) -> object:
 
 
 def _told_by_flagd(provider: Any) -> object:
-    """Ask flagd for its flags, and return what they are known by.
+    """Request all flags of flagd, and return their hash.
 
-    The provider stays READY with the flags that it has while flagd hangs, or sends what cannot be read.
+    The request is necessary because the provider stays READY with its old flags while flagd hangs or sends unreadable
+    flags.
 
     Raises:
-        Exception: there is no answer, or it is no set of flags.
+        Exception: flagd does not answer, or its answer is not a set of flags.
     """
     from openfeature.schemas.protobuf.flagd.sync.v1 import sync_pb2  # noqa: PLC0415  its library is an extra
 

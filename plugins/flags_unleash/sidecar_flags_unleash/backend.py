@@ -1,4 +1,4 @@
-"""Reads and switches flags over HTTP: the client API tells what is on, the admin API switches."""
+"""Reads and switches flags of Unleash over HTTP: reads with the client API, switches with the admin API."""
 
 import asyncio
 import logging
@@ -22,21 +22,21 @@ from subagents_tls.pools import RotatingPool
 LOG: Final = logging.getLogger("sidecar_flags_unleash")
 OK, NOT_MODIFIED, NOT_FOUND, CONFLICT = 200, 304, 404, 409
 TIMEOUT: Final = httpx.Timeout(2.0)
-"""Between two bytes; the sidecar has a deadline around the whole."""
+"""Seconds between two bytes of a response; the sidecar has a deadline for the whole operation."""
 FEATURES: Final = "/api/client/features"
 LONGEST_TOKEN: Final = 16 * 1024
 DESCRIPTION: Final = "Gates a sub-agent; created and switched by the dispatch sidecar."
 
 
 class UnleashUnreachable(Exception):
-    """Unleash gave no answer that is one; says nothing of tokens."""
+    """Unleash gave no valid answer. The text contains no token."""
 
 
 class UnleashFlags:
-    """The backend. No redirects, no cookies, no proxies from the environment: a token goes where the settings say."""
+    """The flag backend `unleash`. Tokens go only to the configured URL: no redirects, cookies or proxies are used."""
 
     def __init__(self, settings: UnleashSettings) -> None:
-        """Connect to nothing yet.
+        """Create the backend, without connecting it.
 
         Raises:
             OSError, ssl.SSLError: the file of authorities cannot be read.
@@ -71,7 +71,7 @@ class UnleashFlags:
         return report
 
     async def changed(self) -> None:
-        """Return once flags differ from what was fetched last; Unleash that does not answer is no change."""
+        """Wait until the flags differ from those of the last fetch; an outage of Unleash is not a change."""
         while True:
             await asyncio.sleep(self._settings.poll_seconds)
             try:
@@ -79,13 +79,13 @@ class UnleashFlags:
                 if status == OK and report_of(features_in(body, self._settings.environment)).revision != self._fetched:
                     return
             except (UnleashUnreachable, NotUnderstood):
-                pass  # `fetch`, which the timer calls too, reports it
+                pass  # `fetch`, which the sidecar also calls on a timer, reports the failure
 
     async def switch(self, name: str, on: bool, by: str) -> None:
-        """Switch a flag in the environment, and create it if need be; strategies of people stay as they are.
+        """Switch a flag in the configured environment; create the flag if it is missing. Strategies do not change.
 
         Raises:
-            StoreUnavailable: the flag is not as asked.
+            StoreUnavailable: Unleash did not confirm the new state.
         """
         try:
             await self._switched(name, on)
@@ -93,7 +93,7 @@ class UnleashFlags:
             raise StoreUnavailable(f"Unleash did not switch {name}: {problem}") from None
 
     def edit_for(self, name: str, on: bool) -> str:
-        """Say what a person has to switch; empty: there is a token that may."""
+        """Return what a person must switch in Unleash; empty if an admin token lets the sidecar switch flags."""
         if self._settings.admin_token_file is not None:
             return ""
         there = f"environment {self._settings.environment} of {self._settings.url}"
@@ -158,7 +158,7 @@ def _tls(files: TlsFiles) -> ssl.SSLContext:
 
 
 def _token_in(file: Path) -> str:
-    """Return the token. Raises `UnleashUnreachable`, which says nothing of what is in the file."""
+    """Return the token. Raises `UnleashUnreachable`, whose text does not contain the content of the file."""
     try:
         with file.open("rb") as opened:
             token = opened.read(LONGEST_TOKEN).decode("ascii").strip()

@@ -20,14 +20,14 @@ OK: Final = 200
 LONGEST_TOKEN: Final = 16 * 1024
 
 CONNECTION_FAILED: Final = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout, httpx.ProxyError)
-"""Failures without any answer, after which a retry may help. A slow service is not asked twice."""
+"""Failures without an answer, after which the client retries. It does not retry after a timeout."""
 
 
 class HttpGates:
-    """The client. No redirects, no cookies, no proxies from the environment: a question goes where the settings say."""
+    """The gate client `http`. Questions go only to the configured URL: no redirects, cookies or proxies are used."""
 
     def __init__(self, settings: HttpGateSettings) -> None:
-        """Connect to nothing yet.
+        """Create the client, without connecting it.
 
         Raises:
             OSError, ssl.SSLError: a TLS file cannot be read.
@@ -47,10 +47,10 @@ class HttpGates:
         )
 
     async def ask(self, question: GateQuestion) -> GateAnswer:
-        """Ask, and again if the connection fails, as often as the settings allow.
+        """Return the answer of the gate service; retry after a failed connection, as often as the settings allow.
 
         Raises:
-            GateUnavailable: no answer that is one.
+            GateUnavailable: the gate service gave no valid answer.
         """
         headers = {"idempotency-key": idempotency_key_of(question), **await self._authorization()}
         body = body_of(question)
@@ -98,7 +98,7 @@ class HttpGates:
 
 
 def _token_in(file: Path) -> str:
-    """Return the token. Raises `GateUnavailable`, which says nothing of what is in the file."""
+    """Return the token. Raises `GateUnavailable`, whose text does not contain the content of the file."""
     try:
         with file.open("rb") as opened:
             token = opened.read(LONGEST_TOKEN).decode("ascii").strip()

@@ -1,6 +1,7 @@
 """Reads thresholds and recorded results from `evaluation_manifest.yaml`.
 
-Keys at the top that are not ours (an evaluation suite's own) are left alone; inside ours an unknown key is refused.
+Unknown keys at the top level are ignored, because evaluation suites add their own. Below known keys, an unknown key is
+an error.
 """
 
 import math
@@ -17,54 +18,68 @@ from sidecar_gates_manifest.strict_yaml import StrictLoader
 MOST_BYTES: Final = 1024 * 1024
 DURATION: Final = re.compile(r"([1-9][0-9]{0,4})([hd])\Z")
 BASIS_POINTS: Final = 100
-"""Of a percent."""
+"""Basis points of one percent."""
 ALL: Final = 100
-"""Percent."""
+"""All users, in percent."""
 
 
 class ManifestProblem(ValueError):
-    """The manifest cannot be used; the message says where and why, and shows no more of it."""
+    """The manifest cannot be used. The message names place and reason, and quotes no other part of the file."""
 
 
 class Threshold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a metric has to reach, and must not exceed; both ends count as reached."""
+    """The limits of a metric.
+
+    Attributes:
+        at_least: smallest allowed value; None: no lower limit.
+        at_most: largest allowed value; None: no upper limit.
+    """
 
     at_least: float | None = None
     at_most: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what compares with nothing."""
+        """Reject a threshold without limits, or with an infinite limit. Raises `ValueError`."""
         ends = [end for end in (self.at_least, self.at_most) if end is not None]
         if not ends or not all(math.isfinite(end) for end in ends):
             raise ValueError("a threshold needs `at_least` or `at_most`, as finite numbers")
 
     def met_by(self, value: float) -> bool:
-        """Say whether a value is within."""
+        """Return whether a value is within the limits; each limit itself is allowed."""
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
 
 
 class GateRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one gate asks for: thresholds by metric, and how long a result counts (`36h`, `14d`)."""
+    """The requirements of one gate.
+
+    Attributes:
+        thresholds: metric to its limits.
+        fresh_for: how long a result is valid, e.g. `36h` or `14d`; None: as configured for the next more general level.
+    """
 
     thresholds: dict[str, Threshold] = {}
     fresh_for: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a duration that is none."""
+        """Reject an invalid duration. Raises `ValueError`."""
         if self.fresh_for is not None:
             duration(self.fresh_for)
 
 
 class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One evaluation that was carried out.
+    """The result of one evaluation.
 
     Attributes:
         sub_agent: id of the definition.
-        digest: of the content that was evaluated; what counts.
-        commit: where that content first appeared.
-        from_percent, to_percent: the step it was evaluated for; both 0 for `pre_merge`.
-        recorded_at: with its offset from UTC.
-        offline: a built-in stand-in was evaluated and not a model; counts only where the settings accept it.
+        gate: the gate for which the definition was evaluated.
+        digest: digest of the evaluated definition; a result is valid for this digest only.
+        commit: commit in which this digest first appeared.
+        from_percent: ramp before the evaluated step, in percent; 0 for `pre_merge`.
+        to_percent: ramp after the evaluated step, in percent; 0 for `pre_merge`.
+        recorded_at: when the evaluation ended, with an offset from UTC.
+        offline: whether a built-in stand-in was evaluated instead of a model; valid only if the settings accept it.
+        metrics: metric to its value.
+        evidence: name to a reference, e.g. the URL of a report.
     """
 
     sub_agent: str
@@ -79,7 +94,7 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     evidence: dict[str, str] = {}
 
     def __post_init__(self) -> None:
-        """Refuse what could be read in two ways."""
+        """Reject ambiguous times, numbers and percentages. Raises `ValueError`."""
         if self.recorded_at.utcoffset() is None:
             raise ValueError("`recorded_at` needs its offset from UTC")
         if not all(math.isfinite(value) for value in self.metrics.values()):
@@ -95,13 +110,15 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """The gates' part of the file.
+    """The part of the file that gates use.
 
     Attributes:
-        version: of this format.
-        fresh_for: how long a result counts where no gate says otherwise.
-        gates: by gate, for every sub-agent.
-        sub_agents: by sub-agent and gate: thresholds that are added to the gate's, or replace one of the same metric.
+        version: version of this format; 1.
+        gates: gate to its requirements for every sub-agent.
+        fresh_for: how long a result is valid, unless a gate has its own value.
+        sub_agents: sub-agent to gate to requirements. Their thresholds are added to those of the gate, and replace a
+            threshold of an equal metric.
+        results: the recorded results.
     """
 
     version: int
@@ -111,13 +128,13 @@ class Manifest(msgspec.Struct, frozen=True):
     results: tuple[Result, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse another version of the format."""
+        """Reject other versions of the format, and an invalid duration. Raises `ValueError`."""
         if self.version != 1:
             raise ValueError("`version` must be 1")
         duration(self.fresh_for)
 
     def rule_of(self, sub_agent: str, gate: str) -> tuple[Mapping[str, Threshold], timedelta]:
-        """Return the thresholds of a sub-agent's gate, and how long a result of it counts."""
+        """Return the thresholds of a gate for a sub-agent, by metric, and how long a result is valid."""
         general = self.gates.get(gate, GateRule())
         own = self.sub_agents.get(sub_agent, {}).get(gate, GateRule())
         return {**general.thresholds, **own.thresholds}, duration(own.fresh_for or general.fresh_for or self.fresh_for)
@@ -132,10 +149,10 @@ def duration(text: str) -> timedelta:
 
 
 def manifest_in(content: bytes) -> Manifest:
-    """Return what a file holds.
+    """Return the manifest in the content of a file.
 
     Raises:
-        ManifestProblem: it is too large, not YAML, uses aliases, names a key twice, or does not fit the format.
+        ManifestProblem: the content is too large, not YAML, uses aliases, has a duplicate key, or violates the format.
     """
     if len(content) > MOST_BYTES:
         raise ManifestProblem(f"the manifest is larger than {MOST_BYTES} bytes")

@@ -1,6 +1,6 @@
-"""The manifest as a gate service: what the gate client `http` asks, answered from recorded results.
+"""A gate service that answers the questions of the gate client `http` from a manifest.
 
-For sidecars that do not have the file: one place decides for all of them, by the same rules as the client `manifest`.
+It lets sidecars without access to the file use the manifest. It applies the rules of the gate client `manifest`.
 """
 
 import hmac
@@ -19,8 +19,9 @@ from sidecar_gates_manifest.client import ManifestGates
 PATH: Final = "/v1/evaluations"
 MOST_BYTES: Final = 64 * 1024
 KEPT: Final = 1000
+"""Number of answers that are remembered, to answer repeated questions equally."""
 SECONDS: Final = 10.0
-"""A caller that is silent for so long is hung up on."""
+"""The connection of a silent client is closed after this time."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,14 +42,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class GateService(ThreadingHTTPServer):
-    """Serves the manifest on a loopback address; TLS and access are a proxy's, besides the token.
+    """Serves the manifest on a loopback address. For TLS and access control beyond a token, put a proxy before it.
 
     Args:
         host: a loopback address.
-        port: 0 takes a free one.
-        gates: decides.
-        token: that every question must bring; empty: none.
-        decided: told of each question that was answered and its answer; a question that comes again is not told again.
+        port: the port; 0: a free port.
+        gates: decides about questions.
+        token: bearer token that every request must have; empty: none.
+        decided: called with each new question and its answer; not called for repeated questions.
 
     Raises:
         ValueError: the host is not a loopback address.
@@ -74,7 +75,9 @@ class GateService(ThreadingHTTPServer):
         self._lock = threading.Lock()
 
     def answer(self, key: str, question: Question) -> GateAnswer | None:
-        """Return the answer to a question; the earlier one if it comes again; None if the key is another question's.
+        """Return the answer to a question; a repeated question gets its earlier answer.
+
+        Returns None if the idempotency key belongs to another question.
 
         Raises:
             GateUnavailable: the manifest cannot be used now.

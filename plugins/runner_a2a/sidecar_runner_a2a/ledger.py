@@ -1,4 +1,4 @@
-"""What an agent has said so far in one task, as events of the child."""
+"""`Ledger` translates the messages of an A2A agent in one task into events of the child."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -32,7 +32,7 @@ from sidecar_runner_a2a.failures import printable
 from sidecar_runner_a2a.question import WaitingTask
 
 WORKING: Final = "a2a_working"
-"""Status event of an agent that names none of its own; what it says in prose is not passed on. Source: PC2-FR-13a."""
+"""Status event for an agent that reports no type of its own; its prose is not passed on. Source: PC2-FR-13a."""
 ENDED: Final[Mapping[int, str]] = {
     TaskState.TASK_STATE_FAILED: "the agent failed",
     TaskState.TASK_STATE_REJECTED: "the agent rejected the task",
@@ -52,17 +52,17 @@ LEFT_OUT: Final = "a2a_file_left_out"
 
 
 class Ledger:
-    """Follows one task, and refuses what belongs to another one.
+    """Follows one task, and rejects messages about another task or context.
 
     Args:
-        context_id: under which the agent was asked.
-        waiting: the task that waits for the answer; None: the agent names a new one.
+        context_id: the A2A context of the request.
+        waiting: the task that waits for the answer to its question; None: the agent creates a new task.
 
     Attributes:
-        task_id: empty until the agent has named its task.
-        heard: whether anything has come.
-        closed: whether the task has come to an end of its own: it need not be cancelled.
-        finished: whether the answer is whole.
+        task_id: id of the task; empty until the agent has named it.
+        heard: whether the agent has sent anything.
+        closed: whether the task has ended or waits by itself, so that it need not be cancelled.
+        finished: whether the answer or question is complete.
     """
 
     def __init__(self, context_id: str, waiting: WaitingTask | None = None) -> None:
@@ -102,7 +102,7 @@ class Ledger:
                 self._belongs(update_of.task_id, update_of.context_id)
                 yield from self._grown(update_of.artifact, append=update_of.append)
             case _:
-                pass  # of a later version
+                pass  # a kind of message from a later version of A2A
 
     def _of_task(self, task: Task) -> Iterator[RunnerEvent]:
         self._belongs(task.id, task.context_id)
@@ -111,7 +111,7 @@ class Ledger:
         yield from self._of_status(task.status, task.metadata)
 
     def _belongs(self, task_id: str, context_id: str) -> None:
-        """Refuse what an agent says of another task or conversation: it might be another user's."""
+        """Reject a message about another task or context, which may belong to another user."""
         self.task_id = self.task_id or task_id
         if task_id not in {"", self.task_id}:
             raise RunnerError("the agent spoke of another task than the one it was given")
@@ -143,7 +143,7 @@ class Ledger:
             yield StatusReported(WORKING)
 
     def _asked(self, kind: QuestionKind, status: TaskStatus) -> Asked:
-        """Return what the agent asks; a data part says what it is about, and the task's ids are kept for the answer."""
+        """Return the agent's question. The first data part is its subject; its state has the ids for the answer."""
         message = status.message
         words = " ".join(part.text for part in message.parts if part.HasField("text")).strip()
         about = next((canonical_text(MessageToDict(part.data)) for part in message.parts if part.HasField("data")), "")
@@ -160,7 +160,7 @@ class Ledger:
             yield from self._whole(artifact)
 
     def _whole(self, artifact: Artifact) -> Iterator[RunnerEvent]:
-        """Pass on what is new of an artifact; what was passed on before cannot be taken back."""
+        """Yield events for the new parts of an artifact. Events of earlier parts cannot be withdrawn."""
         parts = [part.SerializeToString(deterministic=True) for part in artifact.parts]
         known = self._parts.get(artifact.artifact_id, [])
         if parts[: len(known)] != known and _text_of(known) != _text_of(parts):
@@ -182,12 +182,12 @@ class Ledger:
 
 
 def _when(status: TaskStatus) -> str:
-    """Return what tells one question of a task from the next one."""
+    """Return a text that distinguishes the question of a task from its next question."""
     return status.message.message_id or status.timestamp.ToJsonString()
 
 
 def _data_of(part: Part) -> RunnerEvent:
-    """Return the component that a data part is, or its JSON as a text."""
+    """Return a data part as a component, or as text if it names none."""
     text = canonical_text(MessageToDict(part.data))
     said = _ours(part.metadata)
     name = said.get("component")
@@ -197,7 +197,7 @@ def _data_of(part: Part) -> RunnerEvent:
 
 
 def _text_of(parts: Sequence[bytes]) -> str:
-    """Join texts: a server may keep the pieces of an artifact that it has streamed as one part."""
+    """Return the joined texts of parts. A server may store the streamed pieces of an artifact as one part."""
     return "".join(Part.FromString(each).text for each in parts)
 
 

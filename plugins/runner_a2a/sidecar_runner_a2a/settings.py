@@ -50,18 +50,20 @@ SCHEMA: Final[Mapping[str, Any]] = {
 
 @unique
 class ContextScope(StrEnum):
-    """What shares a `contextId`."""
+    """The calls that share an A2A `contextId`."""
 
     CALL = "call"
+    """Only the attempts of one call."""
     CONVERSATION = "conversation"
+    """All calls of one conversation."""
 
 
 @dataclass(frozen=True, slots=True)
 class A2aSettings:
-    """What a runner is made from; see `SCHEMA`.
+    """The settings of a runner; `SCHEMA` describes them.
 
     Raises:
-        ValueError: a key without its name, or a name without a key.
+        ValueError: only one of `signing_key_file` and `signing_key_id` is set.
     """
 
     target: str = ""
@@ -92,12 +94,12 @@ def settings_from(said: Mapping[str, Any]) -> A2aSettings:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an agent is.
+    """The address of an agent.
 
     Attributes:
-        url: below which its card is, without a slash at the end.
-        pin: digest that its card has to have; empty: any card that passes the checks.
-        is_local: whether it is on this machine.
+        url: URL below which the agent publishes its card, without a slash at the end.
+        pin: required digest of the card; empty: every card that passes the checks is accepted.
+        is_local: whether the agent runs on this machine.
     """
 
     url: str
@@ -105,7 +107,7 @@ class Target:
     is_local: bool
 
     def covers(self, url: str) -> bool:
-        """Say whether an address is on the agent's own origin: same scheme, host and port."""
+        """Return whether a URL has the agent's origin: equal scheme, host and port."""
         try:
             return _origin(urlsplit(url)) == _origin(urlsplit(self.url))
         except ValueError:
@@ -116,7 +118,7 @@ def target_from(said: str) -> Target:
     """Return the agent that a target names, such as `https://agents.example/shop#sha256:<64 digits>`.
 
     Raises:
-        ValueError: it names none, or users' data would travel in the open.
+        ValueError: the target is invalid, or would transfer users' data unencrypted to another machine.
     """
     url, _, pin = said.partition("#")
     parts = urlsplit(url)

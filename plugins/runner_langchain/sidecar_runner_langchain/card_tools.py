@@ -1,4 +1,4 @@
-"""The tools of a card, as LangChain tools. None holds anything of a run: that comes from the attempt around it."""
+"""The tools of a card as LangChain tools. They have no state of a run: each call reads the current attempt."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,22 +15,22 @@ from subagents_client.runner import Card, DataUnavailable, Delegate, Run, Tool
 from subagents_errors import DelegationRefused, InvalidRequest, MessageTooLarge, ToolBudgetExhausted, ToolNotAllowed
 
 DATA_UNAVAILABLE: Final = "data unavailable"
-"""All that a model is told of data that did not come. Source: PC2-FR-12, DESIGN section 6."""
+"""The whole answer to the model if a data service returned no data. Source: PC2-FR-12, DESIGN section 6."""
 COMPONENT: Final = "render_"
 REPORT: Final = "report_status"
 """A local tool of this name reports progress; the schema of its arguments lists the types that a model may use."""
 
 LocalTool = Callable[[Mapping[str, Any], Run], Awaitable[Any]]
-"""What a host does for a tool that no data service backs: takes the arguments and the run, returns a JSON value. For a
-`render_*` tool, that is the component's data."""
+"""The function of a tool without a data service: gets the arguments and the run, and returns a JSON value. For a
+`render_*` tool, the value is the data of the component."""
 
 
 class CardTool(BaseTool):
-    """A tool of a card. Arguments are checked before anything happens; what the model can correct, it is told.
+    """A tool of a card. It validates the arguments first, and returns correctable mistakes to the model.
 
     Attributes:
-        arguments_json: JSON schema of the arguments, as text.
-        status: type of the status event that a call reports; empty for none.
+        arguments_json: JSON schema of the arguments, as JSON text.
+        status: type of the status event that each call reports; empty: none.
     """
 
     arguments_json: str
@@ -51,10 +51,10 @@ class CardTool(BaseTool):
         return await self.carry_out(attempt, arguments)
 
     async def carry_out(self, attempt: Attempt, arguments: Mapping[str, Any]) -> str:
-        """Do it, with arguments that fit.
+        """Run the tool with valid arguments, and return the text for the model.
 
         Raises:
-            ToolException: the model is told the text.
+            ToolException: the tool failed; the model gets the exception's text.
         """
         raise ToolException(f"{self.name} does nothing")
 
@@ -77,7 +77,7 @@ class DataTool(CardTool):
 
 
 class AskTool(CardTool):
-    """Asks another sub-agent of the turn. Source: SX-17."""
+    """Calls another sub-agent of the turn. Source: SX-17."""
 
     @override
     async def carry_out(self, attempt: Attempt, arguments: Mapping[str, Any]) -> str:
@@ -96,7 +96,7 @@ class AskTool(CardTool):
 
 
 class OwnTool(CardTool):
-    """Runs in the host."""
+    """Calls a function of the host."""
 
     does: LocalTool
 
@@ -116,10 +116,11 @@ class ReportTool(CardTool):
 
 
 class RenderTool(CardTool):
-    """Makes a component. Without a function of the host's, its arguments are the component. Source: PC1-FR-3c.
+    """Makes a component, with a function of the host or, without one, from the arguments alone. Source: PC1-FR-3c.
 
     Attributes:
-        component_json: JSON schema of the component, as text.
+        component_json: JSON schema of the component, as JSON text.
+        does: the function that returns the component; None: the arguments are the component.
     """
 
     component_json: str
@@ -147,10 +148,10 @@ def tools_of(card: Card, local: Mapping[str, LocalTool]) -> Sequence[BaseTool]:
 
 
 def asking(delegates: Sequence[Delegate]) -> Sequence[BaseTool]:
-    """Return a tool for each sub-agent that may be asked, as the sidecar lists them.
+    """Return a tool for each sub-agent to which this one may delegate, in the order of the sidecar.
 
     Raises:
-        CardNotRunnable: a schema is none.
+        CardNotRunnable: a schema is invalid.
     """
     return [
         AskTool(

@@ -1,4 +1,4 @@
-"""The runtime inside the sidecar, without a host process: for tests and small set-ups."""
+"""`LangChainRunner` runs sub-agents inside the sidecar, without a runner host; for tests and small deployments."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,23 +30,24 @@ from subagents_errors import DependencyUnavailable
 
 TARGET: Final = "in-process:langchain"
 OURS: Final = (AgentFailed, CardNotRunnable, InvalidReturnValue)
-"""Exceptions whose texts hold nothing of the user's."""
+"""Exceptions whose texts contain no user data."""
 PASSING: Final = (TransientFailure, DependencyUnavailable)
+"""Exceptions after which another attempt may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
-    """What an agent raised; a value, since some exceptions would end the sidecar if a task held them."""
+    """The exception of an agent. It is a value, because a task that raises e.g. `SystemExit` ends the sidecar."""
 
     error: BaseException
 
 
 class LangChainRunner:
-    """Runs attempts in this process. Data is read through the tool gateway's socket, with the grant, as from a host.
+    """Runs attempts in this process. Like a runner host, it calls tools through the tool gateway's socket.
 
     Args:
-        runs: carries out one attempt, such as `AgentRuntime.run`.
-        gateway_address: where the tool gateway listens.
+        runs: runs one attempt, e.g. `AgentRuntime.run`.
+        gateway_address: the address of the tool gateway.
     """
 
     def __init__(self, runs: Callable[[Run], Awaitable[Answer]], gateway_address: str) -> None:
@@ -58,14 +59,14 @@ class LangChainRunner:
 
     @property
     def target(self) -> str:
-        """Names what fails together."""
+        """The target of the runner, by which the breaker counts failures."""
         return TARGET
 
     async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
-        """Execute one attempt.
+        """Run one attempt and yield its events, in order; the last one is `RunFinished`.
 
         Raises:
-            RunnerError: the attempt failed.
+            RunnerError: the attempt failed, was stopped, or did not end in time; or the runner is closed.
         """
         if self._closed:
             raise RunnerError("the runner is closed", transient=True, unreachable=True)
@@ -89,7 +90,7 @@ class LangChainRunner:
             work.cancel()
 
     async def close(self) -> None:
-        """Stop what runs and release the connections; waits for no agent."""
+        """Cancel all agents and close the connections. Does not wait for agents."""
         self._closed = True
         for work in list(self._working):
             work.cancel()
@@ -123,7 +124,7 @@ class LangChainRunner:
 
 
 def card_of(request: RunRequest) -> Card:
-    """Return the card as a host would get it."""
+    """Return the card that the sidecar would send to a runner host."""
     definition, model, tuning = request.card.definition, request.card.model, request.card.definition.tuning
     return Card(
         prompt_prefix=request.prompt_prefix,
@@ -177,7 +178,7 @@ def _message(request: RunRequest, gateway_address: str) -> runner_pb2.RunRequest
 
 
 def asked_of(question: AsksBack) -> Asked:
-    """Return what an agent asks back."""
+    """Return an agent's question as a value of the sidecar."""
     kind, answerer = QuestionKind(question.kind.value), Answerer(question.answerer.value)
     return Asked(kind, question.text, question.about_json, answerer, question.expires_in, question.state)
 

@@ -1,4 +1,4 @@
-"""Runs attempts: an agent made of the card, or a graph that a host registered."""
+"""`AgentRuntime` runs attempts, with an agent made from the card or with a graph that the host registered."""
 
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -20,17 +20,18 @@ from subagents_client.runner import Answer, AsksBack, Run, TransientFailure
 from subagents_errors import SubagentsError
 
 OURS: Final = (AgentFailed, CardNotRunnable, TransientFailure, SubagentsError)
-"""Exceptions that hold nothing of the user's, and may be logged as they are."""
+"""Exceptions whose texts contain no user data, and can be logged unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentLimits:
-    """How far an agent may go. Time, tokens and data calls are the sidecar's to bound.
+    """The limits of an agent. The sidecar itself limits time, tokens and data calls.
 
     Attributes:
-        most_steps: of a graph; each round of an agent is two, a call of the model and one of its tools.
-        most_mistakes: tool calls that do not fit and that the model is asked to correct.
-        most_agents: kept between runs.
+        most_steps: maximum number of steps of a graph in one attempt. One round of an agent has two steps: a call of
+            the model and the calls of its tools.
+        most_mistakes: maximum number of invalid tool calls in one attempt that the model may correct.
+        most_agents: maximum number of agents that are kept between runs.
     """
 
     most_steps: int = 25
@@ -39,14 +40,14 @@ class AgentLimits:
 
 
 class AgentRuntime:
-    """The one runtime class: each card or graph is data to it. Source: PC1-D-2, PC1-D-3.
+    """Runs the sub-agents of all cards and registered graphs. Source: PC1-D-2, PC1-D-3.
 
     Args:
-        models: makes the model of a card.
-        local_tools: functions for tools that no data service backs, by tool id.
-        graphs: compiled LangGraph graphs that run a slot as they are.
+        models: returns the chat model of a card.
+        local_tools: tool id to the function of a tool without a data service.
+        graphs: slot to a compiled LangGraph graph that runs in place of an agent made from the card.
         history: reads a sub-agent's own earlier turns.
-        limits: how far an agent may go.
+        limits: limits of agents; None: the defaults.
     """
 
     def __init__(
@@ -64,12 +65,12 @@ class AgentRuntime:
         self._history = history
 
     async def run(self, run: Run) -> Answer:
-        """Carry out one attempt.
+        """Run one attempt and return the answer.
 
         Raises:
-            TransientFailure: the model's provider is away or overloaded.
-            AgentFailed, CardNotRunnable: there is no answer. No text quotes the prompt or the user.
-            AsksBack: a tool or node needs the user; see `current_run().continuation` for the answer.
+            TransientFailure: the model's provider is unavailable or overloaded.
+            AgentFailed, CardNotRunnable: there is no answer. The texts contain neither the prompt nor user data.
+            AsksBack: a tool or node asks the user; `current_run().continuation` of a later run has the answer.
         """
         graph = self._graphs.get(run.sub_agent_id)
         if graph is None:

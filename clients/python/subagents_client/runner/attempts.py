@@ -1,4 +1,4 @@
-"""Carries out one attempt: runs the function beside the stream, and turns whatever it does into an end."""
+"""Runs one attempt: runs the function, streams its reports, and translates its result or exception."""
 
 import asyncio
 import logging
@@ -19,19 +19,19 @@ from subagents_errors import CallFailure, DeadlineExceeded, DependencyUnavailabl
 LOG: Final = logging.getLogger("subagents_client.runner")
 
 SubAgentFunction = Callable[[Run], Awaitable[str | Answer]]
-"""What a vertical writes."""
+"""The type of a sub-agent's function, which a vertical writes."""
 
 LONGEST_TEXT: Final = 300
-"""Characters of an exception's own text in the log."""
+"""Maximum number of characters of an exception's text in the log."""
 
 RunContext = grpc.aio.ServicerContext[bytes, runner_pb2.RunResponse]
 
 
 class AttemptFailed(Exception):
-    """The function did not come to its end.
+    """The function failed, or did not end in time.
 
     Args:
-        error: sent to the sidecar.
+        error: the error for the sidecar; contains no text of the function's exception.
     """
 
     def __init__(self, error: SubagentsError) -> None:
@@ -41,14 +41,14 @@ class AttemptFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Crash:
-    """What the function raised; kept as a value, since some exceptions would end the process if a task held them."""
+    """The exception of the function. It is a value, because a task that raises e.g. `SystemExit` ends the process."""
 
     error: BaseException
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The function asks back."""
+    """The function asks a question."""
 
     question: runner_pb2.QuestionAsked
 
@@ -57,7 +57,7 @@ _Ended = Answer | _Asked | _Crash
 
 
 class UncancelledTask:
-    """Functions that were cancelled and have not ended yet. Each is held, so that it is neither lost nor silent."""
+    """The cancelled functions that have not ended. A reference to their tasks keeps asyncio from dropping them."""
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[_Ended], str] = {}
@@ -66,7 +66,7 @@ class UncancelledTask:
         return len(self._tasks)
 
     def dismiss(self, task: asyncio.Task[_Ended], sub_agent_id: str) -> None:
-        """Cancel a function and keep it until it has ended. Does not wait."""
+        """Cancel a function, and hold its task until it ends. Does not wait."""
         if task.done():
             return
         task.cancel()
@@ -74,7 +74,7 @@ class UncancelledTask:
         task.add_done_callback(self._ended)
 
     async def ended(self, within: float) -> None:
-        """Wait for all of them, but not for ever; what is left is logged."""
+        """Wait at most `within` seconds for all cancelled functions; log those that still run."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=within)
         for name in self._tasks.values():
@@ -85,10 +85,10 @@ class UncancelledTask:
 
 
 async def run_attempt(run: Run, function: SubAgentFunction, context: RunContext, lingering: UncancelledTask) -> None:
-    """Run a function, write its reports as they come, and end the stream.
+    """Run a function, write its reports to the stream, and end the stream.
 
     Raises:
-        AttemptFailed: it raised, or its time was up. Its exception's text is in the log only.
+        AttemptFailed: the function raised, or did not end in time. Only the log has the text of its exception.
     """
     work = asyncio.create_task(_guarded(function, run), name=f"sub-agent {run.sub_agent_id}")
     try:
@@ -162,10 +162,10 @@ def _log(run: Run, told: str, error: BaseException) -> None:
 
 
 async def reject_run(context: RunContext, error: SubagentsError, reason: str | None = None) -> None:
-    """End the RPC with the status that stands for an exception."""
+    """End the RPC with the status and the details of an exception."""
     await context.abort(status_of(type(error)), error.message, trailing_metadata=tuple(trailer_of(error, reason)))
 
 
 def reason_of(failed: AttemptFailed) -> str | None:
-    """Return the reason for the sidecar: that of the sub-agent's failure, unless time was up."""
+    """Return the reason `RUNNER_FAILED`, or None for an attempt that did not end in time: its error has a reason."""
     return None if isinstance(failed.error, DeadlineExceeded) else CallFailure.RUNNER_FAILED

@@ -1,4 +1,4 @@
-"""One lane: sends operations, gives each its results, and grants credit for what was taken."""
+"""`Lane`, one session lane: sends operations, passes on their results, and grants credit for results that were read."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ CONTRACT_VERSION: Final = 1
 LANE_CREDIT: Final = 4 * 1024 * 1024
 OPERATION_CREDIT: Final = 1024 * 1024
 MESSAGE_BYTES: Final = 1024 * 1024
-"""Operations are put together into messages of at most that many bytes; a larger one goes alone."""
+"""Maximum bytes of a message with several operations; a larger operation is sent alone."""
 BYTES_BESIDE: Final = 16 * 1024
-"""More than a message has beside the request of one operation: its trace, and credits and abandons of others."""
+"""Upper limit for the rest of a message with one operation: its trace, and credits and abandons of other operations."""
 
 SILENT_INTERVALS: Final = 3
-"""A sidecar that sends nothing for so many intervals of heartbeats is gone."""
+"""A lane is broken if the sidecar sends nothing for this number of heartbeat intervals."""
 
 NO_TRACE: Final[Mapping[str, str]] = {}
 
 
 class Stream(Protocol):
-    """What is used of a bidirectional call of `grpc.aio`."""
+    """The methods of a bidirectional call of `grpc.aio` that a lane uses."""
 
     async def write(self, request: pb.SessionRequest) -> None:
         """Send one message."""
@@ -34,18 +34,19 @@ class Stream(Protocol):
         """Return the next message, or `grpc.aio.EOF`."""
 
     async def done_writing(self) -> None:
-        """Close this side."""
+        """Close the sending side."""
 
     def cancel(self) -> bool:
-        """Break the call off."""
+        """Cancel the call."""
 
 
 class Lane:
-    """A lane, from its hello to its end. `run` it in a task of its own.
+    """One session lane. Run the coroutine `run` in its own task.
 
     Attributes:
-        hello: what the sidecar offers; None before its first message.
-        draining: the sidecar asked for another lane.
+        hello: the limits that the sidecar announces; None before its first message.
+        draining: whether the sidecar has asked for another lane.
+        opened: set when `hello` has arrived or the lane has broken.
     """
 
     def __init__(self, stream: Stream, previous_lane_id: str = "") -> None:
@@ -69,16 +70,16 @@ class Lane:
 
     @property
     def usable(self) -> bool:
-        """Whether it takes operations."""
+        """Whether the lane accepts operations."""
         return self.hello is not None and not self._over and not self._retiring
 
     @property
     def over(self) -> bool:
-        """Whether it has ended."""
+        """Whether the lane has ended."""
         return self._over
 
     def takes(self, request: Message) -> bool:
-        """Whether a request may go over it: one too many would be refused, and one too large would end the lane."""
+        """Whether the lane can carry a request: too many operations are refused, and a too large one ends the lane."""
         hello = self.hello
         return (
             hello is not None
@@ -88,19 +89,22 @@ class Lane:
 
     @property
     def in_flight(self) -> int:
-        """Operations that have not ended."""
+        """Number of operations that have not ended."""
         return len(self._operations)
 
     def send(
         self, kind: str, request: Message, seconds: float | None = None, trace: Mapping[str, str] = NO_TRACE
     ) -> LaneOperation:
-        """Hand over an operation.
+        """Queue an operation for sending, and return it.
 
         Args:
-            kind: the name of the request in `SessionOperation`, e.g. `bind_turn`.
+            kind: name of the request in `SessionOperation`, e.g. `bind_turn`.
             request: the request of the plain RPC.
-            seconds: how long it may take; None: as long as the operator allows.
-            trace: its `traceparent` and `tracestate`, if it has any.
+            seconds: deadline of the operation, from now; None: as long as the operator allows.
+            trace: `traceparent` and `tracestate` of the operation; may be empty.
+
+        Raises:
+            OperationNotSent: the lane is not `usable`.
         """
         if self.hello is None or self._over or self._retiring:
             raise broken("the lane takes no operations", OperationNotSent)
@@ -133,8 +137,8 @@ class Lane:
             self._wake()
 
     def abandon(self, correlation_id: int) -> None:
-        """Tell the sidecar, unless it never heard of the operation."""
-        unsent = [each for each in self._unsent if each.correlation_id != correlation_id]
+        """Drop an unsent operation; tell the sidecar to abandon one that was sent."""
+        unsent = [operation for operation in self._unsent if operation.correlation_id != correlation_id]
         if len(unsent) < len(self._unsent):
             self._unsent = unsent
             self._operations.pop(correlation_id, None)
@@ -146,7 +150,7 @@ class Lane:
     # --- its life
 
     async def run(self) -> None:
-        """Open it, and serve it until it ends; whatever is in flight then fails as if a connection had broken."""
+        """Open the lane and serve it until it ends. Operations in flight then fail like RPCs on a broken connection."""
         reading, writing = self._loop.create_task(self._read()), self._loop.create_task(self._write())
         try:
             await asyncio.wait((reading, writing), return_when=asyncio.FIRST_COMPLETED)
@@ -160,18 +164,18 @@ class Lane:
             await asyncio.gather(reading, writing, return_exceptions=True)
 
     def give_up(self) -> None:
-        """Break it off."""
+        """Break the lane at once."""
         self._stream.cancel()
 
     def leave(self) -> None:
-        """Abandon what is in flight, and end: the equal of closing a connection with calls on it."""
+        """Abandon all operations in flight and end the lane, like closing a connection with open RPCs."""
         for correlation_id, operation in list(self._operations.items()):
             operation.end(broken("the client was closed"))
             self.abandon(correlation_id)
         self.retire()
 
     def retire(self) -> None:
-        """Take no more operations, and end once those in flight have."""
+        """Accept no more operations, and end when all operations in flight have ended."""
         self._retiring = True
         self._wake()
 
@@ -195,12 +199,12 @@ class Lane:
                 await self._sleeping
 
     def _wake(self) -> None:
-        """Let the writer look again for something to send."""
+        """Wake the writer, which then checks for messages to send."""
         if self._sleeping is not None and not self._sleeping.done():
             self._sleeping.set_result(None)
 
     def _beat(self, interval: float) -> None:
-        """Send a heartbeat unless something else was sent, twice in each interval, and break a lane that is silent."""
+        """Twice per interval: send a heartbeat if nothing else was sent; break the lane if the sidecar is silent."""
         if self._loop.time() - self._heard_at > SILENT_INTERVALS * interval:
             self._stream.cancel()
             return

@@ -1,4 +1,4 @@
-"""Which lane operations go over: opened where the sidecar offers it, renewed when it ends, none while there is none."""
+"""`Lanes`, the session lanes of one client: opens a lane if the sidecar offers it, and replaces a lane that ends."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -12,19 +12,19 @@ FEATURE: Final = "session"
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 30.0
 LEAVING_SECONDS: Final = 0.5
-"""Seconds to tell the sidecar that the caller has stopped waiting."""
+"""Maximum seconds for telling the sidecar that the operations in flight are abandoned."""
 OPENING_SECONDS: Final = 5.0
-"""A lane that has not said hello by then is given up."""
+"""Maximum seconds until the hello of the sidecar; a later lane is given up."""
 
 
 class Lanes:
-    """The lanes of one client; at most one takes operations.
+    """The lanes of one client. At most one of them accepts operations.
 
     Args:
-        open_stream: calls `Session` with a deadline in seconds.
-        now: monotonic seconds.
-        uniform: a number between two, at random.
-        enabled: use lanes at all.
+        open_stream: calls the RPC `Session` with a deadline in seconds.
+        now: returns seconds of a monotonic clock.
+        uniform: returns a random number between two numbers.
+        enabled: whether lanes are used at all.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class Lanes:
         self._closed = False
 
     def offered(self, contract: pb.Contract) -> None:
-        """Take note of what the sidecar offers; opens a lane if it is one, and there is none."""
+        """Process the contract of the sidecar: open a lane if the sidecar offers lanes and there is none."""
         if self._enabled and FEATURE in contract.features and not self._closed:
             self._deadline = contract.session_deadline.ToTimedelta()
             self.current()
 
     def current(self) -> Lane | None:
-        """Return the lane that takes operations; None: use the plain RPCs. Opens one if it should be there."""
+        """Return the lane that accepts operations; None: use plain RPCs, while a lane opens in the background."""
         lane = self._lane
         if lane is not None and lane.usable:
             if lane.draining:
@@ -66,7 +66,7 @@ class Lanes:
         return None
 
     async def ready(self) -> Lane | None:
-        """Return the lane that takes operations; wait for it if it has to be opened first."""
+        """Return the lane that accepts operations; wait for a lane that is being opened. None: use plain RPCs."""
         lane = self.current()
         if lane is None and self._next is not None and self._opening is not None:
             await asyncio.wait((self._opening,))
@@ -74,7 +74,7 @@ class Lanes:
         return lane
 
     async def close(self) -> None:
-        """End all lanes; what is in flight fails here, and its client has gone away there."""
+        """End all lanes. Operations in flight fail; for the sidecar, their client has disconnected."""
         self._closed = True
         for lane in self._known:
             lane.leave()
@@ -101,7 +101,7 @@ class Lanes:
         return task
 
     async def _take_over(self, lane: Lane) -> None:
-        """Let a lane take the place of the one before it, once it is open."""
+        """Wait until a new lane is open, then replace the previous lane by it; after a failure, set the next pause."""
         try:
             async with asyncio.timeout(OPENING_SECONDS):
                 await lane.opened.wait()
@@ -122,4 +122,4 @@ class Lanes:
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
         if not task.cancelled():
-            task.exception()  # a lane ends as its stream does; operations have been told
+            task.exception()  # retrieved to avoid a warning; the operations of the lane have already failed

@@ -1,4 +1,4 @@
-"""One operation on a lane, read as the call of the plain RPC would be."""
+"""`LaneOperation`, one operation on a session lane, which is read like the call of a plain RPC."""
 
 import asyncio
 from collections import deque
@@ -14,24 +14,25 @@ EOF: Final = grpc.aio.EOF
 
 
 class OperationNotSent(grpc.aio.AioRpcError):
-    """A lane broke before a request left: the sidecar has begun nothing, as if it had answered so."""
+    """A lane broke before the operation was sent. The sidecar has started nothing, so the operation can be repeated."""
 
 
 class LaneClient(Protocol):
-    """What an operation needs of its lane."""
+    """The methods of a lane that an operation uses."""
 
     def consumed(self, correlation_id: int, size: int) -> None:
-        """Results of that many bytes were taken, and there is room for as many again."""
+        """Grant credit for `size` bytes of results that were read; `correlation_id` 0: credit of the lane only."""
 
     def abandon(self, correlation_id: int) -> None:
         """Tell the sidecar that the caller has stopped waiting for the operation."""
 
 
 class LaneOperation:
-    """An operation that was handed to a lane: `read` it to its end, or `cancel` it.
+    """An operation that was passed to a lane. `read` it to its end, or `cancel` it.
 
     Attributes:
-        instance_id: the run of the sidecar that it was sent to.
+        correlation_id: number of the operation on its lane, from 1.
+        instance_id: id of the sidecar process at the other end of the lane.
     """
 
     def __init__(self, correlation_id: int, lane: LaneClient, instance_id: str) -> None:
@@ -48,7 +49,8 @@ class LaneOperation:
         """Return the next response, or `EOF` at the end.
 
         Raises:
-            grpc.aio.AioRpcError: the operation failed, or its lane broke; `OperationNotSent`: before it was sent.
+            grpc.aio.AioRpcError: the operation failed, or its lane broke.
+            OperationNotSent: the lane broke before the operation was sent.
         """
         while not self._results:
             if self._over:
@@ -65,11 +67,11 @@ class LaneOperation:
         return response
 
     async def answer(self) -> Any:
-        """Return the only response. Raises as `read`."""
+        """Return the only response. Raises the errors of `read`."""
         return await self.read()
 
     def cancel(self) -> None:
-        """Stop waiting: drop what is unread, and tell the sidecar, unless the operation has ended."""
+        """Drop unread responses, and abandon the operation at the sidecar unless it has ended."""
         for _, size in self._results:
             self._lane.consumed(0, size)
         self._results.clear()
@@ -80,11 +82,11 @@ class LaneOperation:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more comes."""
+        """Whether the operation has ended or was cancelled."""
         return self._over
 
     def take(self, result: dispatch_pb2.SessionResult) -> bool:
-        """Take a result from the lane; returns whether it was the last."""
+        """Process a result from the lane; return whether it is the last one."""
         last = result.HasField("status")
         kind = result.WhichOneof("response")
         if self._over:
@@ -99,7 +101,7 @@ class LaneOperation:
         return last
 
     def expire_after(self, seconds: float) -> None:
-        """Fail unless it has ended by then. The sidecar has the same deadline, but may be out of reach."""
+        """Fail the operation after this time. The sidecar has an equal deadline, but may have become unreachable."""
         self._timer = asyncio.get_running_loop().call_later(seconds, self._expire)
 
     def _expire(self) -> None:
@@ -108,7 +110,7 @@ class LaneOperation:
             self._lane.abandon(self.correlation_id)
 
     def end(self, failure: Exception | None) -> None:
-        """Nothing more comes; `failure` is why, unless all is well."""
+        """End the operation: `read` raises `failure` after the received responses; None: it returns `EOF`."""
         if not self._over:
             self._over, self._end = True, failure
             self._stop_timer()
@@ -128,7 +130,7 @@ def broken(
     kind: type[grpc.aio.AioRpcError] = grpc.aio.AioRpcError,
     code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE,
 ) -> grpc.aio.AioRpcError:
-    """Return the failure of an operation whose lane broke: what a plain RPC has when its connection does."""
+    """Return the exception of an operation whose lane broke, like that of a plain RPC whose connection broke."""
     return kind(code, grpc.aio.Metadata(), grpc.aio.Metadata(), text)
 
 

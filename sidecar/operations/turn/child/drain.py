@@ -20,12 +20,11 @@ from sidecar.operations.turn.child.dependencies import TurnDependencies
 async def drain(context: CallContext, deps: TurnDependencies, give_up: Callable[[CallId, Exception], None]) -> None:
     """Take all ready steps, record them in one append, continue their calls, and repeat.
 
-    Steps that become ready during the append go to another drain, so a hanging append delays no other call. If a step
-    raises, `give_up` receives its call and the exception; the other calls continue.
+    Steps that become ready during the append go to another drain (`relieve`), so a hanging append delays no other call.
+    If a step raises, `give_up` receives its call and the exception; the other calls continue.
     """
 
     def relieve() -> None:
-        """Start another drain, which takes the steps that become ready while this one appends."""
         deps.spawner.spawn(drain(context, deps, give_up), f"drain {context.dispatch_id}")
 
     ready, turn, dispatch_id, store = context.ready, context.turn, context.dispatch_id, deps.store
