@@ -1,4 +1,4 @@
-"""Questions of sub-agents as interrupts of the graph: a person answers, and the call continues in the same run."""
+"""Questions of sub-agents as interrupts of the graph: a person answers, and the resumed graph continues the call."""
 
 import json
 from collections.abc import Mapping
@@ -20,29 +20,34 @@ class Continues(Protocol):
     """Sends a call that answers a question."""
 
     async def answer(self, call: ToolCall, number: int) -> CallOutcome:
-        """Return the outcome of the call that answers the question of that number, from 0, of one tool call."""
+        """Send the call that answers a question, and return its outcome.
+
+        Args:
+            call: the call with the answer.
+            number: position of the question among those of its tool call, from 0.
+        """
         ...
 
 
 class UnfitAnswer(ValueError):
-    """What a graph was resumed with is no answer to the question."""
+    """The value with which a graph was resumed is no answer to the question."""
 
 
 async def with_answers(result: ToolMessage | Command[Any], call: Mapping[str, Any], sender: Continues) -> Any:
-    """Return the result of a tool call once its sub-agent asks nothing any more.
+    """Return the result of a tool call after all questions of its sub-agent were answered.
 
-    Each question interrupts the graph with `interrupt_of`; it is resumed with a text, or with `{"text": ...}`,
-    `{"decision": "approved"}` or `{"decision": "declined"}`. A graph that is resumed runs the call again: what
-    was sent before is found again by its id.
+    Each question interrupts the graph with `interrupt_of`. The application resumes the graph with a text, or with
+    `{"text": ...}`, `{"decision": "approved"}` or `{"decision": "declined"}`. A resumed graph runs the tool call from
+    its beginning; answers that were already sent have unchanged ids, so that the sidecar returns their outcomes.
 
     Args:
-        result: of the call.
-        call: LangChain's.
+        result: first result of the tool call.
+        call: the tool call, as LangChain has it.
         sender: sends the answers.
 
     Raises:
         GraphInterrupt: a person has to answer.
-        UnfitAnswer: the graph was resumed with something else.
+        UnfitAnswer: the graph was resumed with a value that is no answer.
     """
     call_id, name, arguments = str(call["id"]), str(call["name"]), json.dumps(call["args"], ensure_ascii=False)
     for number in count():
@@ -56,7 +61,7 @@ async def with_answers(result: ToolMessage | Command[Any], call: Mapping[str, An
 
 
 def interrupt_of(outcome: CallOutcome, question: Question) -> dict[str, Any]:
-    """Return what an application is given to ask a person; without the receipt."""
+    """Return the value of the interrupt, from which the application asks a person; it omits the receipt."""
     return {
         "kind": KIND,
         "call_id": outcome.call_id,
@@ -69,7 +74,7 @@ def interrupt_of(outcome: CallOutcome, question: Question) -> dict[str, Any]:
 
 
 def answering_of(question: Question, said: Any) -> Answering:
-    """Return the answer that a graph was resumed with. Raises `UnfitAnswer`."""
+    """Return the answer in the value with which a graph was resumed. Raises `UnfitAnswer` if it is no answer."""
     given = {"text": said} if isinstance(said, str) else said
     text = given.get("text", "") if isinstance(given, Mapping) else None
     if not isinstance(text, str):

@@ -1,4 +1,4 @@
-"""Tool calls of a model's response as the sidecar takes them, and outcomes as answers to them."""
+"""Translates the tool calls of a model's response for the sidecar, and outcomes into tool messages."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ UNREADABLE: Final = "The arguments of this call are not valid JSON."
 
 
 def is_sub_agent_call(name: str | None) -> bool:
-    """Whether a tool of that name is a sub-agent; of one that is not on the surface too: the sidecar refuses it."""
+    """Return whether a tool name is that of a sub-agent, even one that the surface lacks: the sidecar refuses it."""
     return (name or "").startswith(PREFIX)
 
 
 def asks_sub_agents(message: AIMessage) -> bool:
-    """Whether a response calls a sub-agent, readably or not."""
+    """Return whether a response calls a sub-agent, also with arguments that are not valid JSON."""
     return bool(readable_calls(message)) or any(is_sub_agent_call(one.tool_name) for one in unreadable_calls(message))
 
 
@@ -32,9 +32,9 @@ def readable_calls(message: AIMessage) -> Sequence[LangChainCall]:
 
 
 def unreadable_calls(message: AIMessage) -> Sequence[ToolCall]:
-    """Return the calls whose arguments LangChain could not read; it runs none of them and shows them to no middleware.
+    """Return the calls whose arguments LangChain could not read; it does not run them or show them to a middleware.
 
-    The sidecar refuses them, with an outcome of their own: as they are given here, no arguments are a JSON object.
+    The returned arguments are never a JSON object, so that the sidecar refuses each call with an outcome.
     """
     return [
         ToolCall(str(call["id"]), str(call["name"]), _no_object(str(call["args"] or "")))
@@ -44,7 +44,7 @@ def unreadable_calls(message: AIMessage) -> Sequence[ToolCall]:
 
 
 def tool_call(call_id: str | None, name: str, arguments: Any) -> ToolCall:
-    """Return a call as the sidecar takes it."""
+    """Return a call for the sidecar, with its arguments as JSON text."""
     return ToolCall(str(call_id or ""), name, json.dumps(arguments, ensure_ascii=False))
 
 
@@ -55,7 +55,7 @@ def declared_intents(message: AIMessage) -> int:
 
 
 def answer_to(call_id: str, name: str, outcome: CallOutcome) -> ToolMessage:
-    """Return the answer to a call."""
+    """Return the tool message with the outcome of a call."""
     status = "success" if outcome.answered or outcome.question is not None else "error"
     return ToolMessage(
         outcome.tool_message(), name=name, tool_call_id=call_id, artifact=artifact_of(outcome), status=status
@@ -63,7 +63,7 @@ def answer_to(call_id: str, name: str, outcome: CallOutcome) -> ToolMessage:
 
 
 def answer_to_unreadable(call: ToolCall, outcomes: Mapping[str, CallOutcome]) -> ToolMessage:
-    """Return the answer to a call that LangChain does not run; one of the orchestrator's own tools is told why."""
+    """Return the tool message for an unreadable call: its outcome, or the reason if it calls another tool."""
     if is_sub_agent_call(call.tool_name):
         refused = replace(failed_call(call), outcome=Outcome.REFUSED)
         return answer_to(call.call_id, call.tool_name, outcomes.get(call.call_id, refused))
@@ -71,6 +71,7 @@ def answer_to_unreadable(call: ToolCall, outcomes: Mapping[str, CallOutcome]) ->
 
 
 def _no_object(arguments: str) -> str:
+    # A text that `json` nevertheless reads as an object is quoted, which makes it a JSON string.
     try:
         readable = isinstance(json.loads(arguments), dict)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What sub-agents that were not asked in the turn before need to know of the conversation."""
+"""Writes the `prior_context`: a summary of the conversation for sub-agents that the previous turn did not call."""
 
 import asyncio
 import json
@@ -27,19 +27,19 @@ LOG: Final = logging.getLogger(__name__)
 def newly_asked(surface: Surface, calls: Sequence[ToolCall]) -> Sequence[str]:
     """Return the called sub-agents that need a summary: the episode's last dispatching turn did not call them.
 
-    A call that brings a `prior_context` of its own needs no other.
+    A call that already has a `prior_context` needs no summary.
 
     Source: PC1-FR-8a, TN-12.
     """
     previous = surface.previous_sub_agents
     if not previous.known or not previous.sub_agent_ids:
         return []
-    bare = [call for call in calls if not _brings_its_own(call)]
-    asked = [tool.sub_agent_id for call in bare if (tool := surface.tool(call.tool_name))]
-    return [one for one in dict.fromkeys(asked) if one not in previous.sub_agent_ids]
+    without_context = [call for call in calls if not _has_prior_context(call)]
+    called = [tool.sub_agent_id for call in without_context if (tool := surface.tool(call.tool_name))]
+    return [one for one in dict.fromkeys(called) if one not in previous.sub_agent_ids]
 
 
-def _brings_its_own(call: ToolCall) -> bool:
+def _has_prior_context(call: ToolCall) -> bool:
     try:
         arguments = json.loads(call.arguments_json)
     except (ValueError, RecursionError):
@@ -56,9 +56,9 @@ async def write_prior_context(
     costs: Costs,
     timeout: timedelta,
 ) -> str:
-    """Return a summary of the earlier turns, or nothing if there are none or the model fails; then the turn goes on.
+    """Return a summary of the earlier turns; empty if there are none or the model fails, and the turn continues.
 
-    The model is given the orchestrator's prompt, whose block says how a `prior_context` is to be, and the narration.
+    The model gets the orchestrator's prompt, which describes a `prior_context`, and the narration of the earlier turns.
     Its tokens are kept out of LangGraph's message stream.
 
     Source: PC1-FR-8b, PC1-FR-8c, PC1-NFR-7c.
@@ -68,11 +68,11 @@ async def write_prior_context(
     if not earlier:
         return ""
     said = str(messages[start].text)
-    asking = HumanMessage(INSTRUCTION.format(names=", ".join(names), said=said))
+    request = HumanMessage(INSTRUCTION.format(names=", ".join(names), said=said))
     try:
         async with asyncio.timeout(timeout.total_seconds()):
-            reply = await model.ainvoke([SystemMessage(prompt), *earlier, asking], config={"tags": ["nostream"]})
-    except Exception as error:  # noqa: BLE001  a provider raises what it likes; sub-agents can do without the summary
+            reply = await model.ainvoke([SystemMessage(prompt), *earlier, request], config={"tags": ["nostream"]})
+    except Exception as error:  # noqa: BLE001  a provider may raise anything; sub-agents work without the summary
         LOG.warning("no prior_context: the model that writes it failed with %s", type(error).__name__)
         return ""
     costs.add(Purpose.PRIOR_CONTEXT, reply)

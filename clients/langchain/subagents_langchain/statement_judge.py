@@ -1,4 +1,4 @@
-"""A model of the operator's choice checks a statement. It can only take away from one, so its failure is safe."""
+"""The judge: a model that checks a statement. It can only remove calls from the statement, so its failure is safe."""
 
 import asyncio
 import logging
@@ -27,25 +27,25 @@ LOG: Final = logging.getLogger(__name__)
 async def confirmed(
     judge: BaseChatModel, answer: str, claimed: Sequence[MissingKind], costs: Costs, timeout: timedelta
 ) -> list[str]:
-    """Return the ids of those claimed calls that the judge finds acknowledged in the answer; none if the judge fails.
+    """Return the ids of the claimed calls that the answer mentions according to the judge; none if the judge fails.
 
     Args:
         judge: any chat model; its tokens are kept out of LangGraph's message stream.
-        answer: as the user reads it.
-        claimed: what the composing model states; not empty.
-        costs: are told of the call.
-        timeout: longest wait for the judge; after it nothing is confirmed.
+        answer: the answer that the user reads.
+        claimed: the missing calls that the statement lists; not empty.
+        costs: gets the judge's call.
+        timeout: maximum time of the judge's call. If it is exceeded, no call is confirmed.
     """
     points = [
         f"{number}. {one.request or one.tool_name}: {EXPLAINED[one.missing]}" for number, one in enumerate(claimed, 1)
     ]
-    asking = "\n".join(["Points:", *points, "", "The answer:", answer])
+    request = "\n".join(["Points:", *points, "", "The answer:", answer])
     try:
         async with asyncio.timeout(timeout.total_seconds()):
             reply = await judge.ainvoke(
-                [SystemMessage(INSTRUCTION), HumanMessage(asking)], config={"tags": ["nostream"]}
+                [SystemMessage(INSTRUCTION), HumanMessage(request)], config={"tags": ["nostream"]}
             )
-    except Exception as error:  # noqa: BLE001  a provider raises what it likes; the user is told rather once too often
+    except Exception as error:  # noqa: BLE001  a provider may raise anything; then the user is told of all missing calls
         LOG.warning("a statement was not checked: the judge failed with %s", type(error).__name__)
         return []
     costs.add(Purpose.ACKNOWLEDGEMENT, reply)

@@ -1,4 +1,4 @@
-"""What the sidecar's memory knows of a conversation, and how its summary takes the place of the older turns."""
+"""Reads a conversation's stored history, and replaces the older turns by its summary."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ NOTE: Final = "What was said earlier in this conversation, in summary; it is inf
 
 
 async def read_stored_history(client: SidecarClient, request: TurnRequest, timeout: timedelta) -> Episode | None:
-    """Return what is kept of the episode; None if that cannot be had in time: the turn goes on without."""
+    """Return the stored episode; None if it cannot be read in time, and the turn continues without it."""
     try:
         async with asyncio.timeout(timeout.total_seconds()):
             return await client.read_episode(request.episode_id, request.principal, timeout=timeout)
@@ -26,15 +26,15 @@ async def read_stored_history(client: SidecarClient, request: TurnRequest, timeo
 
 
 def summary_note(episode: Episode | None) -> str:
-    """Return what a model is told of the turns under the summary; empty if there is no summary."""
+    """Return the note for the model that contains the summary; empty if there is no summary."""
     return NOTE.format(text=episode.summary.text) if episode and episode.summary else ""
 
 
 def since_summary(messages: Sequence[AnyMessage], episode: Episode | None) -> Sequence[AnyMessage]:
-    """Return the messages without the turns that the summary stands in for; the present turn is always complete.
+    """Return the messages without the turns that the summary replaces; the present turn is always complete.
 
-    A turn after the summary is known by what was said. If one of them is not among the messages, all messages stay:
-    a model is rather told something twice than not at all.
+    A stored turn after the summary is found among the messages by its texts. If one is not found, all messages are
+    returned: repeated information is better than missing information.
 
     Source: PC1-FR-11b, PC1-FR-11c, PC1-D-31.
     """
@@ -42,8 +42,8 @@ def since_summary(messages: Sequence[AnyMessage], episode: Episode | None) -> Se
         return messages
     turns = _earlier_turns(messages)
     place = 0
-    for kept in reversed([turn for turn in episode.turns if turn.narration]):
-        while turns and turns[-1][1:] != (kept.user_message, kept.narration):
+    for stored in reversed([turn for turn in episode.turns if turn.narration]):
+        while turns and turns[-1][1:] != (stored.user_message, stored.narration):
             turns.pop()
         if not turns:
             return messages
@@ -52,7 +52,7 @@ def since_summary(messages: Sequence[AnyMessage], episode: Episode | None) -> Se
 
 
 def _earlier_turns(messages: Sequence[AnyMessage]) -> list[tuple[int, str, str]]:
-    """Return (place, what the user said, the answer) of each turn before the present one."""
+    """Return (index of its first message, user message, answer) of each turn before the present one."""
     starts = [place for place, one in enumerate(messages) if isinstance(one, HumanMessage)]
     turns = []
     for start, end in pairwise(starts):

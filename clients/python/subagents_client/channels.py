@@ -16,7 +16,7 @@ UNIX_SCHEMES = ("unix:", "unix-abstract:")
 
 
 def is_local(target: str) -> bool:
-    """Whether a gRPC target stays on this machine: a Unix socket, `localhost` or a loopback address."""
+    """Return whether a gRPC target is on this machine: a Unix socket, `localhost` or a loopback address."""
     if target.startswith(UNIX_SCHEMES):
         return True
     host = _host_of(target)
@@ -29,10 +29,10 @@ def is_local(target: str) -> bool:
 
 
 def refuse_remote(target: str, *, allowed: bool = False) -> None:
-    """Refuse an address beyond this machine, as these connections are not encrypted.
+    """Refuse an address beyond this machine, because the connection would not be encrypted.
 
     Raises:
-        ValueError: `target` leaves the machine and `allowed` is False.
+        ValueError: `target` is beyond this machine, and `allowed` is False.
     """
     if not allowed and not is_local(target):
         raise ValueError(
@@ -42,7 +42,7 @@ def refuse_remote(target: str, *, allowed: bool = False) -> None:
 
 
 def unix_path(target: str) -> str | None:
-    """Return the path of a Unix socket target, or None for any other."""
+    """Return the path in a target such as `unix:/run/host.sock`; None for an abstract socket or a TCP address."""
     if not target.startswith("unix:"):
         return None
     return "/" + target.removeprefix("unix://").lstrip("/") if target.startswith("unix://") else target[5:]
@@ -59,31 +59,31 @@ def _host_of(target: str) -> str:
 
 
 MOST_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""Largest message sent or taken; bigger ones would hold up the event loop."""
+"""Maximum size of a sent or received message. Larger messages would block the event loop while they are parsed."""
 
 CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
-    ("grpc.enable_retries", 0),  # what may be repeated is decided in `retrying`, by contract, and nowhere else
-    ("grpc.keepalive_time_ms", 10_000),  # without it a partition is noticed at the deadline only
+    ("grpc.enable_retries", 0),  # only `retrying` decides which requests are repeated
+    ("grpc.keepalive_time_ms", 10_000),  # else a network partition is noticed only at the deadline
     ("grpc.keepalive_timeout_ms", 3_000),
-    ("grpc.http2.ping_timeout_ms", 3_000),  # without it a probe is waited for a minute, whatever the line above says
+    ("grpc.http2.ping_timeout_ms", 3_000),  # gRPC's default is 60 s, and it would override the timeout above
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.min_reconnect_backoff_ms", 200),
-    ("grpc.max_reconnect_backoff_ms", 500),  # on this machine trying is cheap, and a bind waits 5 s at most
+    ("grpc.max_reconnect_backoff_ms", 500),  # connecting on this machine is cheap, and a bind waits at most 5 s
     ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MOST_MESSAGE_BYTES),
 )
 
 
 def open_channel(target: str, tls: TlsFiles | None = None) -> grpc.aio.Channel:
-    """Return a channel; connects when first used. To be called in a running event loop.
+    """Return a channel, which connects at its first use. Call this function in a running event loop.
 
     Args:
-        target: where to.
-        tls: certificates; they are read again when their files change, and what is wrong with them then is logged.
+        target: address of the server.
+        tls: certificates. The channel reads them again when their files change, and logs problems with new files.
             None: the connection is not encrypted.
 
     Raises:
-        ValueError: `target` is a Unix socket, which needs no TLS, or the files cannot be used.
+        ValueError: `tls` is given, and `target` is a Unix socket or the files cannot be used.
     """
     if tls is None:
         return grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
@@ -93,14 +93,14 @@ def open_channel(target: str, tls: TlsFiles | None = None) -> grpc.aio.Channel:
 
 
 def watched_files(tls: TlsFiles) -> WatchedFiles:
-    """Return files that are followed; what is wrong with them is logged once, as a warning.
+    """Return files that are read again when they change. A problem with them is logged once, as a warning.
 
     Raises:
-        ValueError: they cannot be used.
+        ValueError: the files cannot be used.
     """
     return WatchedFiles(tls, lambda problem: LOG.warning("certificates: %s", problem))
 
 
 def seconds(duration: timedelta) -> float:
-    """Return a duration as gRPC wants it."""
+    """Return a duration in seconds, the unit of gRPC's timeouts."""
     return duration.total_seconds()

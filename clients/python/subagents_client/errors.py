@@ -1,6 +1,6 @@
 """Translates failed RPCs into the shared exceptions, and exceptions into the trailers of failed RPCs.
 
-The classes, and what each means, are in `subagents_errors`; they are exported here too. If the sidecar explained the
+`subagents_errors` defines the classes; this module also exports them. If the sidecar explained the
 failure (`google.rpc.ErrorInfo` of its domain), the exception has the class of the reason, with message, fields,
 metadata and `retry_after`. A reason that this version does not know becomes the base class of its status, and so does a
 failure of the transport.
@@ -90,9 +90,9 @@ def error_from(failure: grpc.aio.AioRpcError, method: str, target: str = "") -> 
     """Return the exception for a failed RPC.
 
     Args:
-        failure: what gRPC raised.
-        method: the RPC, for messages.
-        target: the address that was called, for messages; empty: it is not known.
+        failure: the exception of gRPC.
+        method: name of the RPC, for messages.
+        target: address of the sidecar, for messages; empty: unknown.
     """
     return error_and_origin(failure, method, target)[0]
 
@@ -100,7 +100,8 @@ def error_from(failure: grpc.aio.AioRpcError, method: str, target: str = "") -> 
 def error_and_origin(failure: grpc.aio.AioRpcError, method: str, target: str = "") -> tuple[SubagentsError, bool]:
     """Return the exception for a failed RPC, and whether the sidecar itself answered.
 
-    False: the failure comes from the transport, or from a proxy in between, so it is unknown what the sidecar did.
+    False for a failure of the transport or of a proxy in between: then it is unknown whether the sidecar ran the
+    request. True also for `OperationNotSent`, after which the sidecar certainly did not run it.
     """
     code = failure.code()
     sent = not isinstance(failure, OperationNotSent)
@@ -116,7 +117,7 @@ def error_and_origin(failure: grpc.aio.AioRpcError, method: str, target: str = "
         fields=_fields(status),
         retry_after=_retry_after(status),
     )
-    # The class is a base class, because this version does not know the reason; the reason must not be lost.
+    # This version does not know the reason, so the class is a base class. The metadata preserve the reason.
     if cls.reason != info.reason:
         error.metadata = {**error.metadata, "reason": info.reason}
     advice = f"{ADVICE.get(base, ADVICE[SubagentsError])} ({PAGE}#{info.reason.lower()})"
@@ -143,7 +144,7 @@ def _where(method: str, target: str) -> str:
 
 
 def trailer_of(error: SubagentsError, reason: str | None = None) -> Sequence[tuple[str, bytes]]:
-    """Return the trailing metadata that carries an exception to the other side.
+    """Return the trailing metadata that carries an exception to the client.
 
     Args:
         error: the exception.

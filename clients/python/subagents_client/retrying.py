@@ -38,13 +38,13 @@ def backoff_before(attempt: int, error: SubagentsError, timeouts: ClientTimeouts
 
     Args:
         attempt: the number of this attempt; 2 or more.
-        error: the failure of the attempt before it. Its `retry_after` is added to the pause.
+        error: the failure of the previous attempt. Its `retry_after` is added to the pause.
         timeouts: the bounds of the pause.
         chance: chooses the pause between 0 and the bound, so that clients do not return all at once.
     """
     bound = min(timeouts.first_backoff * 2 ** min(attempt - 2, 16), timeouts.longest_backoff)
-    asked = error.retry_after or timedelta(0)
-    return asked.total_seconds() + chance.uniform(0.0, bound.total_seconds())
+    required = error.retry_after or timedelta(0)
+    return required.total_seconds() + chance.uniform(0.0, bound.total_seconds())
 
 
 async def retry_idempotent(
@@ -87,7 +87,7 @@ async def retry_idempotent(
 def caller_can_mend(error: SubagentsError) -> bool:
     """Return whether the caller must change the request: then the SDK raises an exception.
 
-    Otherwise it makes synthetic outcomes, with which the turn can continue.
+    False: the SDK makes synthetic outcomes, with which the turn can continue.
     """
     if isinstance(error, Overloaded):
         return error.retry_after is None

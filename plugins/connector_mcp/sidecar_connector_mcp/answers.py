@@ -1,4 +1,4 @@
-"""What the result of `tools/call` is to the gateway. The envelope is carried on as text, unopened."""
+"""Translates results of `tools/call` into replies for the gateway. The envelope remains unopened text."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,7 +12,7 @@ REFUSALS: Final[Mapping[str, RefusalKind]] = {
     "missing_principal": RefusalKind.MISSING_PRINCIPAL,
     "principal_mismatch": RefusalKind.PRINCIPAL_MISMATCH,
 }
-"""Codes in a tool's error with which a data service refuses. Source: PC2-D-32, PC2-D-33."""
+"""Code in a tool's error to the refusal that it means. Source: PC2-D-32, PC2-D-33."""
 LONGEST_REFUSAL: Final = 1024
 ERROR_REMEDY: Final = "the tool reported an error of its own: see the server's log"
 INPUT_REMEDY: Final = (
@@ -24,7 +24,7 @@ LARGEST_PART: Final = 16 * 1024
 
 
 def asking(required: EnricherAsks | None, place: str) -> EnricherReply:
-    """Return a server's question, or a refusal if it is not one that a user can be asked."""
+    """Return a server's question, or a refusal if the question is absent, empty or too long."""
     if required is None or not required.asked.text.strip() or len(required.asked.text) > LONGEST_QUESTION:
         return EnricherRefused(RefusalKind.UNAVAILABLE, Fault(place, place, "input required", INPUT_REMEDY))
     if max(len(required.asked.about_json.encode()), len(required.asked.state)) > LARGEST_PART:
@@ -33,10 +33,10 @@ def asking(required: EnricherAsks | None, place: str) -> EnricherReply:
 
 
 def reply_of(result: Mapping[str, Any], place: str, max_body_bytes: int, *, questions: bool = False) -> EnricherReply:
-    """Return the envelope in a result, or why there is none.
+    """Return the envelope in a result, the server's question, or the reason why there is neither.
 
-    The envelope is the result's one content block: a text, or an embedded resource. `structuredContent` is not looked
-    at: the SDK has parsed it, so that a member that stands in it twice could no longer be seen.
+    The envelope is the only content block of the result: a text or an embedded resource. `structuredContent` is
+    ignored: the SDK has already parsed it, which hides duplicate members.
     """
     if result.get("resultType", "complete") != "complete":
         return asking(required_by(result, place) if questions else None, place)
@@ -70,7 +70,7 @@ def _body_of(content: Any) -> bytes | None:
                 return from_base64url(blob.translate(_URL_SAFE).rstrip("="))
             case _:
                 return None
-    except ValueError:  # half a surrogate pair, or no base64
+    except ValueError:  # half a surrogate pair, or invalid base64
         return None
 
 

@@ -1,4 +1,4 @@
-"""Tool definitions as a server lists them, and their digests."""
+"""Lists the tool definitions of a server, and compares their digests with the pins."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -18,11 +18,11 @@ TWICE: Final = "listed twice"
 
 
 class Raw(RootModel[dict[str, Any]]):
-    """A result with every member that it has, also those that this version of the SDK does not know."""
+    """A result with all its members, including those that this version of the SDK does not know."""
 
 
 class UnusableListing(Exception):
-    """The server lists its tools in a way that cannot be used. The text holds nothing that it sent."""
+    """The server's list of tools cannot be used. The message quotes nothing that the server sent."""
 
 
 def digest_of(definition: Mapping[str, Any]) -> str:
@@ -31,11 +31,12 @@ def digest_of(definition: Mapping[str, Any]) -> str:
 
 
 async def listed(session: ClientSession) -> Sequence[Mapping[str, Any]]:
-    """Ask for all tools and return their definitions as the server wrote them.
+    """Request all tools of a server, and return their definitions unchanged.
 
     Raises:
-        UnusableListing: there are too many tools or pages, or an entry is no definition.
-        MCPError, ValidationError: the server refuses, or answers with something else.
+        UnusableListing: the list has too many tools or pages.
+        MCPError: the server refuses.
+        ValidationError: the response is no result of the protocol.
     """
     found: list[Mapping[str, Any]] = []
     cursor: str | None = None
@@ -52,7 +53,7 @@ async def listed(session: ClientSession) -> Sequence[Mapping[str, Any]]:
 
 
 def digests_of(definitions: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
-    """Return the digests by name; `TWICE` for a name that stands in the list twice."""
+    """Return name of a tool to digest of its definition; to `TWICE` if the list has the name twice."""
     digests: dict[str, str] = {}
     for definition in definitions:
         name = str(definition["name"])  # the SDK has checked that each entry has one
@@ -61,7 +62,7 @@ def digests_of(definitions: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
 
 
 def mismatch(wanted: Pinned, digests: Mapping[str, str]) -> Fault | None:
-    """Return why a tool may not be called, with both digests and what to do; None: it is as it was reviewed."""
+    """Return why a tool must not be called, with digests and a remedy; None if its definition has the pin."""
     found = digests.get(wanted.tool)
     if found is None:
         remedy = f"the server lists no tool {wanted.tool!r}: correct the tool's `endpoint`, or bring the tool back"

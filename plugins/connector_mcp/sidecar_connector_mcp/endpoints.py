@@ -1,4 +1,4 @@
-"""The `endpoint` of a tool: which tool of which server, and which definition of it was reviewed."""
+"""The `endpoint` of a tool: server, tool, and the digest of the reviewed definition."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,9 @@ class Pinned:
     """A tool of a server.
 
     Attributes:
-        pin: digest of the definition that may be called; None: nothing may.
+        server: name of the server in the settings.
+        tool: name of the tool at the server.
+        pin: digest of the reviewed definition; None: not pinned, so the tool must not be called.
     """
 
     server: str
@@ -28,6 +30,6 @@ class Pinned:
 
 
 def pinned_in(endpoint: str) -> Pinned | None:
-    """Return what an endpoint names, or None if it does not follow `RULE`; the pin may be missing."""
+    """Return the tool in an endpoint; None if the endpoint does not have the form of `RULE`. The pin may be absent."""
     found = ENDPOINT.match(endpoint)
     return None if found is None else Pinned(found[1], unquote(found[2]), found[3])

@@ -1,7 +1,8 @@
-"""Streamable HTTP: the SDK's transport over a client that bounds what a server may send.
+"""Streamable HTTP: the transport of the SDK over an HTTP client that limits the size of responses.
 
-No redirects beyond what the SDK follows on one origin, no proxies from the environment, no cookies. The stream on which
-a server may speak unasked is not opened: nothing here listens to it, and it would be one more open connection per user.
+The client follows only redirects that the SDK allows within one origin, uses no proxies from the environment, and
+stores no cookies. It does not open the stream for unrequested messages of the server: the connector does not use them,
+and the stream would keep one more connection open per user.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -17,11 +18,13 @@ from typing_extensions import override
 from sidecar_connector_mcp.wire import Wire
 
 NOT_OFFERED: Final = 405
+"""HTTP status with which a server declines the stream for unrequested messages."""
 ERRORS_FROM: Final = 400
+"""Lowest HTTP status of an error."""
 
 
 class TooMuch(httpx2.StreamError):
-    """A response is larger than allowed, or is compressed although that was not asked for."""
+    """A response is too large, or is compressed although the request did not allow it."""
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -45,14 +48,14 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Carries requests; bounds and watches the responses."""
+    """Sends requests, limits the size of the responses, and notes in `Wire` what it receives."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, wire: Wire) -> None:
         self._inner, self._wire = inner, wire
 
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request. Raises what the client's own transport raises, and `TooMuch`."""
+        """Send a request. Raises the exceptions of the inner transport, and `TooMuch`."""
         if request.method == "GET" and LAST_EVENT_ID not in request.headers:
             return httpx2.Response(NOT_OFFERED, request=request)
         response = await self._inner.handle_async_request(request)
@@ -80,16 +83,16 @@ async def over_http(
     """Open a transport to a server.
 
     Args:
-        url: the endpoint.
-        headers: of every request: whose session it is, and the credential.
-        wire: is told what happens.
-        connect_seconds: longest time for one connection.
+        url: endpoint of the server.
+        headers: headers of every request: the user of the session, and the credential.
+        wire: receives the state of the connection.
+        connect_seconds: maximum time to open one connection.
     """
     client = httpx2.AsyncClient(
         transport=BoundedTransport(httpx2.AsyncHTTPTransport(trust_env=False), wire),
         headers={**headers, "accept-encoding": "identity", "user-agent": "dispatch-sidecar"},
         cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
-        # How long an answer may take is the tool's to say; the call that waits for it is bounded.
+        # No read timeout: each call has the timeout of its tool.
         timeout=httpx2.Timeout(None, connect=connect_seconds),
         trust_env=False,
     )

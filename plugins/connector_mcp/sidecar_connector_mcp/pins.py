@@ -20,10 +20,11 @@ from sidecar_connector_mcp.stdio_transport import over_stdio
 from sidecar_connector_mcp.wire import Wire
 
 MOST_BYTES: Final = 16 * 1024 * 1024
+"""Maximum size of a message of the server."""
 
 
 def main(words: Sequence[str]) -> int:
-    """Write one line for each tool; return 0, or 1 if the server cannot be asked, or 2 for wrong options."""
+    """Print one line for each tool; return the exit code: 0, 1 if the server fails, 2 for wrong options."""
     options = parser().parse_args(list(words))
     said: dict[str, Any] = {"url": options.url, "token_file": options.token_file, "command": options.command}
     said["questions"] = options.questions
@@ -48,7 +49,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def pins_of(server: str, definitions: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
-    """Return each definition by the endpoint that pins it."""
+    """Return endpoint, with pin, to definition."""
     pinned = ((Pinned(server, str(each["name"]), digest_of(each)), each) for each in definitions)
     return {f"{one.place}#{one.pin}": each for one, each in pinned}
 
@@ -60,19 +61,21 @@ async def _definitions(server: ServerSettings, seconds: float) -> Sequence[Mappi
     else:
         headers = {} if server.token_file is None else {"authorization": f"Bearer {token_in(server.token_file)}"}
         transport = over_http(server.url, headers, wire, seconds)
-    asks = no_answer if server.questions else None  # a server may list some tools only for clients that can be asked
+    asks = (
+        no_answer if server.questions else None
+    )  # some servers list tools that ask the user only for clients with a callback
     async with asyncio.timeout(seconds), Client(transport, elicitation_callback=asks) as client:
         return await listed(client.session)
 
 
 async def no_answer(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-    """Answer nothing: no tool is called here."""
+    """Cancel every elicitation: this command only lists tools."""
     del context, params
     return ElicitResult(action="cancel")
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return what reads the options."""
+    """Return the parser of the options."""
     made = argparse.ArgumentParser(
         "sidecar mcp-pins",
         description="Lists the tools of an MCP server as endpoints with their pins.",

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def mcp_connector(settings: Mapping[str, Any]) -> "McpConnector":
-    """Return a connector; connects to nothing yet. Raises `ValueError`."""
+    """Return a connector, which is not connected yet. Raises `ValueError` if the settings cannot be used."""
     from sidecar_connector_mcp.connector import McpConnector  # noqa: PLC0415  the SDK takes a second to import
 
     return McpConnector(settings_from(settings))
 
 
 def import_sdk(_: Mapping[str, Any]) -> None:
-    """Import what takes long, in the thread that the sidecar has for it."""
+    """Import the SDK, which takes about a second, in the sidecar's thread for such work."""
     importlib.import_module("sidecar_connector_mcp.connector")
 
 

@@ -1,8 +1,9 @@
-"""Elicitation: what a server asks the user during a call becomes a question, and the user's answer its result.
+"""Translates elicitations: a server's elicitation becomes a question, and the user's answer the elicitation's result.
 
-A server asks in one of two ways. Since revision 2026-07-28 the result of the call says that input is required, and the
-call is repeated with the responses. Before, the server sends a request of its own while it carries the call out: it is
-told that there is no answer yet (`cancel`), and gets the answer when it asks again in the call of the next turn.
+A server asks in one of two ways. Since revision 2026-07-28 of the protocol, the result of the call says that input is
+required, and the call is repeated with the responses. In older revisions, the server sends a request while it runs the
+call. The connector responds with `cancel`, because there is no answer yet. The call of a later turn carries the answer;
+the server gets it when it sends the request again.
 """
 
 import json
@@ -19,17 +20,19 @@ from sidecar.core.decoding import DecodeError, from_json
 from sidecar.policy.protocols import Asked, Decision, EnricherAsks, QuestionKind, ServiceAnswer
 
 ON_BEHALF_META: Final = "sidecar.subagents/enricher"
-"""Member of `_meta` with the user and the request. Arguments come from a sub-agent and cannot change it."""
+"""Member of `_meta` with the user and the request. The sub-agent, which writes the arguments, cannot change it."""
 ELICITATION: Final = "elicitation/create"
 Elicitation = ElicitRequestFormParams | ElicitRequestURLParams
 
 
 class _State(msgspec.Struct, frozen=True):
-    """What the answer needs.
+    """State of a question, which returns with the answer.
 
     Attributes:
-        digest: of the elicitation. Another one has not been answered.
-        key, request_state: of a result that required input; empty and None if the server sent a request.
+        digest: digest of the elicitation; the answer is used for no other elicitation.
+        schema: schema of the form; empty if the elicitation has a URL.
+        key: name of the elicitation in the result that required input; empty if the server sent a request.
+        request_state: `requestState` of this result; None if it had none or the server sent a request.
     """
 
     digest: str
@@ -40,32 +43,32 @@ class _State(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Interview:
-    """What a server may ask during one call.
+    """The elicitations of one call.
 
     Attributes:
-        answer: what the user answered before; None: nothing.
-        may_ask: whether a request of the server may become a question. Not for an effect: after `cancel` it is not
-            known what the server has done.
-        asked: the elicitation that has no answer yet.
+        answer: answer of the user to the question of an earlier call; None if there is none.
+        may_ask: whether a request of the server may become a question. False for a call with an effect, because the
+            server may have caused the effect in spite of `cancel`.
+        asked: first elicitation without an answer; None if there is none.
     """
 
     answer: ServiceAnswer | None
     may_ask: bool
     asked: Elicitation | None = None
-    _told: bool = False
+    _answer_used: bool = False
 
     def respond(self, params: ElicitRequestParams) -> ElicitResult:
-        """Return the user's answer if it is to this very question, and only once; otherwise `cancel`."""
-        known = None if self.answer is None or self._told else result_of(self.answer, params)
-        if known is not None:
-            self._told = True
-            return known
+        """Return the user's answer if it belongs to this elicitation and was not returned yet, else `cancel`."""
+        result = None if self.answer is None or self._answer_used else result_of(self.answer, params)
+        if result is not None:
+            self._answer_used = True
+            return result
         if self.may_ask and self.asked is None:
             self.asked = params
         return ElicitResult(action="cancel")
 
     def retry(self) -> Mapping[str, Any]:
-        """Return the members of the call's params that answer a result which required input."""
+        """Return the params of the call that answer an earlier result that required input; empty if there is none."""
         state = None if self.answer is None else _state_in(self.answer.state)
         if self.answer is None or state is None or not state.key:
             return {}
@@ -73,12 +76,12 @@ class Interview:
         if result is None:
             return {}
         responses = {state.key: result.model_dump(mode="json", by_alias=True, exclude_none=True)}
-        again = {} if state.request_state is None else {"requestState": state.request_state}
-        return {"inputResponses": responses, **again}
+        repeated = {} if state.request_state is None else {"requestState": state.request_state}
+        return {"inputResponses": responses, **repeated}
 
 
 def required_by(result: Mapping[str, Any], place: str) -> EnricherAsks | None:
-    """Return the question of a result that requires input; None if it requires anything but one elicitation."""
+    """Return the question in a result that requires input; None unless the result requires exactly one elicitation."""
     requests, request_state = result.get("inputRequests"), result.get("requestState")
     if not isinstance(requests, Mapping) or len(requests) != 1 or not isinstance(request_state, str | None):
         return None
@@ -97,15 +100,17 @@ def required_by(result: Mapping[str, Any], place: str) -> EnricherAsks | None:
 def question_of(
     params: Elicitation, place: str, meta: object, key: str = "", request_state: str | None = None
 ) -> EnricherAsks:
-    """Return an elicitation as a question. A confirmation is an approval, an address an authorisation.
+    """Return an elicitation as a question: a form with values asks for input, a confirmation for approval.
+
+    A URL asks for authorisation.
 
     Args:
         params: the elicitation.
-        place: of the tool.
-        meta: `_meta` of the server's request, or of its result that requires input: it says for whom the question is,
-            with the member that the call had.
-        key: of the elicitation in a result.
-        request_state: of a result.
+        place: endpoint of the tool, without its pin.
+        meta: `_meta` of the server's request, or of its result that requires input. Its member `ON_BEHALF_META`, which
+            the server repeats from the call, says which user the question is for.
+        key: name of the elicitation in a result; empty for a request.
+        request_state: `requestState` of a result.
     """
     schema, named = _schema_of(params), _member(meta, ON_BEHALF_META)
     state = msgspec.json.encode(_State(_digest_of(params), schema, key, request_state))
@@ -120,7 +125,7 @@ def question_of(
 
 
 def result_of(answer: ServiceAnswer, params: Elicitation) -> ElicitResult | None:
-    """Return what a server is told; None if the user answered another question, or nothing that fits its form."""
+    """Return the result of an elicitation; None if the answer belongs to another one or does not fit the form."""
     state = _state_in(answer.state)
     if state is None or state.digest != _digest_of(params):
         return None
@@ -141,7 +146,7 @@ def _answered(answer: ServiceAnswer, schema: Mapping[str, Any]) -> ElicitResult 
 
 
 def _content_of(text: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a form: those of a JSON object, or the text as the form's one value."""
+    """Return the values of a form: the text is a JSON object of values, or the only value of the form."""
     if len(properties) > 1:
         return from_json(text, dict[str, Any])
     ((name, form),) = properties.items()
@@ -159,7 +164,7 @@ def _text_in(named: object, member: str) -> str | None:
 
 
 def _asks_for_values(schema: Mapping[str, Any]) -> bool:
-    """Return whether a form has more than a yes or no."""
+    """Return whether a form needs values, i.e. has fields other than a single boolean."""
     forms = list(_properties_of(schema).values())
     return bool(forms) and not (len(forms) == 1 and isinstance(forms[0], Mapping) and forms[0].get("type") == "boolean")
 
@@ -174,7 +179,7 @@ def _schema_of(params: Elicitation) -> dict[str, Any]:
 
 
 def _digest_of(params: Elicitation) -> str:
-    """Return the SHA-256 of all that the user is shown: message, form and address."""
+    """Return the SHA-256 of everything that the user sees: message, form and URL."""
     url = params.url if isinstance(params, ElicitRequestURLParams) else ""
     covered = json.dumps([params.message, _schema_of(params), url], sort_keys=True)
     return sha256(covered.encode()).hexdigest()

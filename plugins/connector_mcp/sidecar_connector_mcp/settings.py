@@ -85,7 +85,8 @@ class ServerSettings:
     """One server; see `SERVER_SCHEMA`.
 
     Raises:
-        ValueError: it has not exactly one of `url` and `command`, or the URL would carry users' data in the open.
+        ValueError: not exactly one of `url` and `command` is set, the URL would carry users' data unencrypted, or
+            another setting does not fit `url` or `command`.
     """
 
     url: str | None = None
@@ -97,7 +98,7 @@ class ServerSettings:
     questions: bool = False
 
     def __post_init__(self) -> None:
-        """Check what a JSON schema cannot."""
+        """Check the conditions that the JSON schema does not express."""
         if (self.url is None) == (not self.command):
             raise ValueError("needs either `url` or `command`")
         if self.url is not None and (problem := problem_with_url(self.url, IN_THE_OPEN, query=True)):
@@ -112,7 +113,7 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class McpSettings:
-    """What a connector is made from; see `SCHEMA`."""
+    """Settings of a connector; see `SCHEMA`."""
 
     servers: Mapping[str, ServerSettings]
     max_body_bytes: int = 1024 * 1024
@@ -123,12 +124,12 @@ class McpSettings:
 
     @property
     def max_wire_bytes(self) -> int:
-        """Largest message: JSON may write each byte of an envelope as six, and a server may send it a second time."""
+        """Maximum size of a message: JSON may escape a byte of an envelope as 6, and a result may contain it twice."""
         return 12 * self.max_body_bytes + 256 * 1024
 
 
 def settings_from(said: Mapping[str, Any]) -> McpSettings:
-    """Return settings that fit `SCHEMA`. Raises `ValueError`, which names the server."""
+    """Return the settings in a section that fits `SCHEMA`. Raises `ValueError` with the server's name."""
     servers = {name: _server_from(name, content) for name, content in said["servers"].items()}
     return McpSettings(**{**said, "servers": servers})
 

@@ -1,7 +1,7 @@
-"""Stdio: a server as a child process, with bounds that the SDK's own transport does not have.
+"""Stdio: a server as a child process, with limits that the transport of the SDK lacks.
 
-The SDK reads a line of any length into memory. Here a line that is too long ends the server. Its standard error is
-thrown away, since a server may write users' data there.
+The SDK reads a line of any length into memory; this transport ends a server that writes a too long line. The server's
+standard error is discarded, because a server may write users' data to it.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from sidecar_connector_mcp.settings import ServerSettings
 from sidecar_connector_mcp.wire import Wire
 
 LEAVE_SECONDS: Final = 0.5
-"""For a server to end by itself once its input is closed, and again after SIGTERM, before SIGKILL."""
+"""Time for a server to end after its input was closed, then after SIGTERM; then it gets SIGKILL."""
 POLL_SECONDS: Final = 0.01
 
 
 @asynccontextmanager
 async def over_stdio(settings: ServerSettings, wire: Wire) -> AsyncIterator[TransportStreams]:
-    """Start a server and open a transport to it; the process, and what it started, is gone at the end.
+    """Start a server and open a transport to it. At the end, the server and its child processes are killed.
 
     Raises:
         OSError: the program cannot be started.
@@ -58,8 +58,8 @@ async def over_stdio(settings: ServerSettings, wire: Wire) -> AsyncIterator[Tran
             await _stopped(process)
         finally:
             _signal(process, signal.SIGKILL)
-            # Nothing public releases the pipes of a server whose output is not read to its end.
-            getattr(process, "_transport").close()  # noqa: B009  a private attribute is what it is
+            # asyncio has no public method that closes the pipes of a process whose output was not read to its end.
+            getattr(process, "_transport").close()  # noqa: B009  the attribute is private
             await asyncio.gather(reading, writing, return_exceptions=True)
             for stream in (incoming, heard, said, outgoing):
                 stream.close()
@@ -73,15 +73,15 @@ async def _read(process: Process, incoming: MemoryObjectSendStream[SessionMessag
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
-                continue  # a line that is no message, such as a banner
+                continue  # the line is no message, e.g. a banner
             await incoming.send(SessionMessage(message))
-    wire.spoiled()  # the program has ended, or is going to
+    wire.spoiled()  # the program has ended or is being ended
 
 
 async def _line(stdout: asyncio.StreamReader, wire: Wire) -> bytes:
     try:
         return await stdout.readline()
-    except ValueError:  # longer than the limit; what is in the buffer is dropped with the process
+    except ValueError:  # the line exceeds the limit; `overflow` ends the session, and so the process
         wire.overflow()
         return b""
 
@@ -98,17 +98,20 @@ async def _write(process: Process, outgoing: MemoryObjectReceiveStream[SessionMe
 async def _stopped(process: Process) -> None:
     assert process.stdin is not None  # noqa: S101  it is a pipe
     process.stdin.close()
-    for last in (signal.SIGTERM, signal.SIGKILL):
+    for number in (signal.SIGTERM, signal.SIGKILL):
         await _ended(process)
-        _signal(process, last)  # the whole group: what the server has started must not stay behind either
+        _signal(process, number)  # to the whole process group, so that child processes of the server end too
     await _ended(process)
 
 
 async def _ended(process: Process) -> None:
-    """Wait a moment for the end; `Process.wait` would wait for the end of the output too, which nothing reads now."""
+    """Wait at most `LEAVE_SECONDS` for the end of the process.
+
+    `Process.wait` would also wait for the end of the output, which is not read any more.
+    """
     loop = asyncio.get_running_loop()
     until = loop.time() + LEAVE_SECONDS
-    while process.returncode is None and loop.time() < until:  # noqa: ASYNC110  there is no event for it
+    while process.returncode is None and loop.time() < until:  # noqa: ASYNC110  asyncio has no event for the end of the process alone
         await asyncio.sleep(POLL_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""What a transport has seen of its server; read by the session that uses the transport."""
+"""The state of a connection, which the transport writes and the session of the connection reads."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ class Wire:
     """The state of one connection.
 
     Attributes:
-        most_bytes: largest message; a server that sends more loses the session, before the rest is read.
-        heard: how many pieces have arrived. A call during which this does not change has met a silent server.
+        most_bytes: maximum size of a message. The session with a server that sends more ends before the rest is read.
+        heard: number of received pieces. If it does not change during a call, the server was silent.
         overflowed: the server sent too much.
-        forgotten: the server says that it does not know the session, so that it has not run what was asked (HTTP 404).
-        status: the last HTTP status that said no; 0: there was none.
-        spoiled: is called once when the session cannot be used any more.
+        forgotten: the server does not know the session (HTTP 404), so it did not run the request.
+        status: last HTTP status that was an error; 0: there was none.
+        spoiled: called when the session can no longer be used; possibly more than once.
     """
 
     most_bytes: int
@@ -29,7 +29,7 @@ class Wire:
     spoiled: Callable[[], None] = field(default=_nothing, repr=False)
 
     def overflow(self) -> None:
-        """Note that the server sent too much."""
+        """Note that the server sent too much, and end the session."""
         self.overflowed = True
         self.spoiled()
 
@@ -37,10 +37,10 @@ class Wire:
         """Note an HTTP status from 400 on.
 
         Args:
-            status: as the server sent it.
-            in_session: whether the request named a session, which is then no longer trusted.
+            status: HTTP status of the response.
+            in_session: whether the request named a session; if so, the session ends.
         """
         self.status = status
         if in_session:
-            self.forgotten = status == 404  # noqa: PLR2004  what the protocol has for an unknown session
+            self.forgotten = status == 404  # noqa: PLR2004  the protocol's status for an unknown session
             self.spoiled()

@@ -1,7 +1,7 @@
 """Reads flags from Unleash's responses: on for all users, for a share, for none, or unclear.
 
-Only what holds for every user is read. Strategies with constraints or segments, custom strategies and parent flags
-decide by user, which is the sidecar's task: they admit no user here.
+A flag with a strategy that depends on the user's properties is not evaluated here: strategies with constraints or
+segments and custom strategies admit no user, and a flag with parent flags is unclear.
 """
 
 import re
@@ -15,9 +15,9 @@ import msgspec
 from sidecar.policy.protocols import FlagReport
 
 MOST_BYTES: Final = 8 * 1024 * 1024
-"""Of an answer; some 20,000 flags."""
+"""Maximum size of a response, which has room for some 20,000 flags."""
 ALL_USERS: Final = 10_000
-"""Basis points."""
+"""All users, in basis points."""
 PERCENT: Final = re.compile(r"\d{1,3}")
 PERCENTAGES: Final = MappingProxyType(
     {
@@ -27,15 +27,15 @@ PERCENTAGES: Final = MappingProxyType(
         "gradualRolloutRandom": "percentage",
     }
 )
-"""Strategies that name a share of users, with the parameter that has it."""
+"""Strategy for a share of users to the parameter that has the share, in percent."""
 
 
 class NotUnderstood(Exception):
-    """An answer is none: what was read before still holds until it is too old."""
+    """A response is no valid list of flags. The list that was read before remains in use until it is too old."""
 
 
 class Strategy(msgspec.Struct, frozen=True):
-    """The users of a flag. A flag is on for a user if one of its strategies admits the user."""
+    """A rule that admits users to a flag. A flag is on for a user if one of its strategies admits the user."""
 
     name: str
     parameters: dict[str, Any] = {}
@@ -44,10 +44,11 @@ class Strategy(msgspec.Struct, frozen=True):
 
 
 class Feature(msgspec.Struct, frozen=True):
-    """A flag as the client API shows it.
+    """A flag of the client API.
 
     Attributes:
-        enabled: in the environment of the token.
+        enabled: whether the flag is enabled in the environment of the token.
+        strategies: the flag's strategies; empty: the flag is on for all users.
         dependencies: parent flags.
     """
 
@@ -59,13 +60,13 @@ class Feature(msgspec.Struct, frozen=True):
 
 
 class Query(msgspec.Struct, frozen=True):
-    """What Unleash was asked for, as it understood it."""
+    """The request as Unleash understood it."""
 
     environment: str
 
 
 class Features(msgspec.Struct, frozen=True):
-    """The answer of `/api/client/features`."""
+    """The response of `/api/client/features`."""
 
     features: list[Feature]
     query: Query
@@ -75,8 +76,9 @@ def features_in(body: bytes, environment: str) -> Sequence[Feature]:
     """Return the flags of an environment.
 
     Raises:
-        NotUnderstood: it is no such answer, is about another environment, names a flag twice, or has no flag at all:
-            so answers a token that may see no project, and "all are off" would kill.
+        NotUnderstood: the body is no response of this API, belongs to another environment, has a flag twice, or has no
+            flags. A token that may see no project gets a list without flags; if that meant "all flags are off", it
+            would withdraw every sub-agent.
     """
     try:
         answer = msgspec.json.decode(body, type=Features)
@@ -93,7 +95,7 @@ def features_in(body: bytes, environment: str) -> Sequence[Feature]:
 
 
 def report_of(features: Sequence[Feature]) -> FlagReport:
-    """Return what flags come to; the revision changes with that only, not with what is only described."""
+    """Return the report of the flags. Its revision depends on the shares alone, e.g. not on descriptions."""
     shares = {feature.name: share_of(feature) for feature in features}
     on = frozenset(name for name, share in shares.items() if share)
     unclear = frozenset(name for name, share in shares.items() if share is None)
@@ -107,16 +109,16 @@ def report_of(features: Sequence[Feature]) -> FlagReport:
 
 
 def share_of(feature: Feature) -> int | None:
-    """Return for how many users a flag is on, in basis points; None: that depends on who they are."""
+    """Return the share of users for whom a flag is on, in basis points; None: it depends on the users' properties."""
     if not feature.enabled:
         return 0
     if feature.dependencies:
         return None
     if not feature.strategies:
-        return ALL_USERS  # as Unleash's own clients read it
-    found = [_admitted_by(strategy) for strategy in feature.strategies]
-    clear = max((share for share in found if share is not None), default=0)
-    return None if not clear and None in found else clear
+        return ALL_USERS  # Unleash's own clients do the same
+    admitted = [_admitted_by(strategy) for strategy in feature.strategies]
+    clear = max((share for share in admitted if share is not None), default=0)
+    return None if not clear and None in admitted else clear
 
 
 def _admitted_by(strategy: Strategy) -> int | None:

@@ -1,4 +1,4 @@
-"""Example lifecycle policies: change freeze, two persons, largest step, observation time. Pure, from facts alone.
+"""Example lifecycle policies (change freeze, two persons, largest step, observation time) and an audit sink.
 
-And an example audit sink, which writes JSON lines.
+The policies are pure functions of facts. The audit sink writes JSON lines.
 """

@@ -1,4 +1,4 @@
-"""`change-freeze`: no step towards users inside a window, by the wall clock of a place."""
+"""`change-freeze`: denies steps that affect more users inside a window of local time."""
 
 from collections.abc import Mapping
 from datetime import datetime, time
@@ -11,7 +11,7 @@ from sidecar_lifecycle_examples.settings import ALLOWED, STEPS, concerns, schema
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 TIME: Final[Mapping[str, Any]] = {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$"}
 FROZEN: Final = ("promote", "set_ramp", "configure", "retire_flags", "decommission")
-"""By default; activating what was killed is how an incident ends, and stays possible."""
+"""Steps that are frozen by default. `activate` is not, because activating a killed definition can end an incident."""
 
 SCHEMA: Final = schema_of(
     {
@@ -47,7 +47,11 @@ SCHEMA: Final = schema_of(
 
 
 class ChangeFreeze:
-    """The policy. Raises `ValueError` if there is no such timezone, or a window ends before it begins."""
+    """The policy `change-freeze`.
+
+    Raises:
+        ValueError: the timezone is unknown, a window ends before it begins, or a date is malformed or has an offset.
+    """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         name = settings.get("timezone", "UTC")
@@ -61,7 +65,7 @@ class ChangeFreeze:
         self._dates = [_dates(window) for window in settings.get("dates", [])]
 
     def check(self, facts: StepFacts) -> PolicyAnswer:
-        """Deny inside a window. In the hour that comes twice in autumn, both are inside if one is."""
+        """Deny a frozen step inside a window. In the hour that occurs twice in autumn, a window covers both times."""
         if not concerns(facts, self._steps):
             return ALLOWED
         local = facts.now.astimezone(self._zone).replace(tzinfo=None)

@@ -1,4 +1,4 @@
-"""The audit sink `jsonl`: every event as one line of a file, on disk before it counts as taken."""
+"""The audit sink `jsonl`: appends each event to a file as one line, and acknowledges it when it is on disk."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from typing import Any, Final
 from sidecar.policy.audit import AuditEntry
 
 TAIL: Final = 1024 * 1024
-"""Bytes at the end of the file that are searched for the last whole line; no event is longer."""
+"""Number of bytes at the end of the file in which the last complete line is searched; no event is longer."""
 SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {
@@ -27,23 +27,25 @@ SCHEMA: Final[Mapping[str, Any]] = {
 
 
 class JsonLinesSink:
-    """Appends. The file is opened for each batch, so that it may be moved away at any time.
+    """Appends events to a file, which is opened for each batch, so that it can be moved away at any time.
 
     Args:
-        path: of the file.
+        path: path of the file, which is created if it is absent.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._writing = threading.Lock()  # a batch that was given up may still be written while the next one comes
+        self._writing = (
+            threading.Lock()
+        )  # a batch whose `take` was cancelled may still be written when the next one starts
 
     async def take(self, entries: Sequence[AuditEntry]) -> None:
-        """Append a line for each, and wait until they are on disk. Raises `OSError`: then none of them stays."""
+        """Append one line for each event, and wait until all are on disk. Raises `OSError`; then no line is kept."""
         lines = [json.dumps(dict(entry.fields), ensure_ascii=True) + "\n" for entry in entries]
         await asyncio.to_thread(self._append, "".join(lines).encode("ascii"))
 
     async def close(self) -> None:
-        """Hold nothing open."""
+        """Do nothing: no file is open between batches."""
 
     def _append(self, lines: bytes) -> None:
         with self._writing:
@@ -53,19 +55,19 @@ class JsonLinesSink:
                 try:
                     _write_at(file, end, lines)
                 except OSError:
-                    os.ftruncate(file, end)  # a disk that is full in the middle of a line
+                    os.ftruncate(file, end)  # e.g. the disk became full within a line
                     raise
             finally:
                 os.close(file)
 
 
 def made(settings: Mapping[str, Any]) -> JsonLinesSink:
-    """Make one from `[audit_sinks.jsonl]`."""
+    """Return a sink with the settings of the section `[audit_sinks.jsonl]`."""
     return JsonLinesSink(Path(settings["path"]))
 
 
 def _end_of_whole_lines(file: int) -> int:
-    """Return where the last whole line ends: what a crash left behind it was never taken, and is written over."""
+    """Return the offset after the last complete line; a crash may leave a partial line, which is overwritten."""
     size = os.fstat(file).st_size
     begin = max(0, size - TAIL)
     return begin + os.pread(file, size - begin, begin).rfind(b"\n") + 1

@@ -1,4 +1,4 @@
-"""`observation-time`: what users got last is watched for a while before they get more. It never steps by itself."""
+"""`observation-time`: requires a time between two steps that give a definition to more users."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,13 +12,13 @@ SCHEMA: Final = schema_of(
 
 
 class ObservationTime:
-    """The policy."""
+    """The policy `observation-time`; without the setting `at_least`, the time is 4 hours."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._at_least = duration(settings.get("at_least", "4h"))
 
     def check(self, facts: StepFacts) -> PolicyAnswer:
-        """Deny a step that gives users more too early. The first step, and steps that take away, are always allowed."""
+        """Deny a step to more users that is too early. The first step and steps to fewer users are always allowed."""
         if not gives_more(facts) or facts.last_step_at is None:
             return ALLOWED
         earliest = facts.last_step_at + self._at_least

@@ -12,7 +12,7 @@ from sidecar_lifecycle_examples.settings import ByVertical, PolicyT
 
 @hookimpl
 def sidecar_lifecycle_policies() -> Sequence[LifecyclePolicySpec]:
-    """Offer all four."""
+    """Offer the four example policies."""
     return [
         _spec(
             "change-freeze", "no step towards users inside a window", change_freeze.SCHEMA, change_freeze.ChangeFreeze

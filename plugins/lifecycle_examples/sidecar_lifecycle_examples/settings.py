@@ -1,4 +1,4 @@
-"""What the policies' settings have in common: steps, durations, and what differs by vertical."""
+"""Common parts of the policies' settings: steps, durations, and settings by vertical."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -23,14 +23,14 @@ PolicyT = TypeVar("PolicyT", bound=LifecyclePolicy)
 
 
 def schema_of(properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the JSON schema of a policy's section: its settings, and in `verticals` what differs by vertical."""
+    """Return the JSON schema of a policy's section: its settings, and in `verticals` other values by vertical."""
     own = {"type": "object", "properties": dict(properties), "additionalProperties": False}
     verticals = {"type": "object", "additionalProperties": own, "description": "What differs, by vertical."}
     return {**own, "properties": {**properties, "verticals": verticals}}
 
 
 def duration(text: str) -> timedelta:
-    """Return `30m`, `4h` or `2d` as a duration. Raises `ValueError`."""
+    """Return a duration from a text such as `30m`, `4h` or `2d`. Raises `ValueError` for any other text."""
     found = DURATION.match(text)
     if found is None:
         raise ValueError("a duration is whole minutes, hours or days, e.g. `30m`, `4h` or `2d`")
@@ -38,39 +38,40 @@ def duration(text: str) -> timedelta:
 
 
 def raises_exposure(facts: StepFacts) -> bool:
-    """Say whether a step is a ramp that rises; lowering one is never held back."""
+    """Return whether a step raises a ramp. The policies never deny a step that lowers it."""
     return facts.step is Step.SET_RAMP and facts.to_ramp > facts.from_ramp
 
 
 def gives_more(facts: StepFacts) -> bool:
-    """Say whether a step would give the definition to users who do not get it now.
+    """Return whether a step would give the definition to users who do not get it now.
 
-    A ramp that rises does, and at a ramp above 0 what is activated, and a mode that lets the control arm in.
+    Such steps raise the ramp; or, at a ramp above 0, activate the definition or change the mode from experiment to
+    full, which adds the users of the control arm.
     """
     lets_control_in = (facts.from_mode, facts.to_mode) == (RolloutMode.EXPERIMENT, RolloutMode.FULL)
-    brings_in = facts.step is Step.ACTIVATE or (facts.step is Step.CONFIGURE and lets_control_in)
-    return raises_exposure(facts) or (brings_in and facts.from_ramp > 0)
+    activates = facts.step is Step.ACTIVATE or (facts.step is Step.CONFIGURE and lets_control_in)
+    return raises_exposure(facts) or (activates and facts.from_ramp > 0)
 
 
 def concerns(facts: StepFacts, steps: frozenset[Step]) -> bool:
-    """Say whether a policy for these steps has anything to say; a ramp counts only if it rises."""
+    """Return whether a policy for `steps` applies to a step; `set_ramp` counts only if it raises the ramp."""
     return facts.step in steps and (facts.step is not Step.SET_RAMP or raises_exposure(facts))
 
 
 def steps_of(names: list[str]) -> frozenset[Step]:
-    """Return steps by their names."""
+    """Return the steps with these names."""
     return frozenset(Step(name) for name in names)
 
 
 class ByVertical(Generic[PolicyT]):
-    """One policy for all, and another for verticals that differ.
+    """A policy that has separate settings for some verticals.
 
     Args:
-        make: makes a policy from its settings.
-        settings: of the section.
+        make: creates a policy from its settings.
+        settings: settings of the section; `verticals` has the values that differ, by vertical.
 
     Raises:
-        ValueError: a setting makes no sense.
+        ValueError: a setting cannot be used.
     """
 
     def __init__(self, make: Callable[[Mapping[str, Any]], PolicyT], settings: Mapping[str, Any]) -> None:
@@ -79,5 +80,5 @@ class ByVertical(Generic[PolicyT]):
         self._verticals = {name: make({**shared, **own}) for name, own in settings.get("verticals", {}).items()}
 
     def check(self, facts: StepFacts) -> PolicyAnswer:
-        """Ask the vertical's."""
+        """Return the answer of the policy with the settings of the slot's vertical."""
         return self._verticals.get(facts.vertical, self._shared).check(facts)

@@ -1,4 +1,4 @@
-"""One message to an agent and what it says to it, read by a task of its own."""
+"""One message to an agent, and the agent's responses, which a background task reads."""
 
 import asyncio
 import contextlib
@@ -11,21 +11,22 @@ from sidecar.policy.protocols import RunnerError
 from sidecar_runner_a2a.ledger import Ledger
 
 CANCEL_SECONDS: Final = 2.0
-"""Longest time for telling an agent that its task is cancelled."""
+"""Maximum time to cancel a task at its agent."""
 MOST_WAITING: Final = 16
+"""Maximum number of responses that are read ahead."""
 
 
 class Conversation:
-    """Sends the message at once.
+    """Sends a message to an agent and reads the responses.
 
-    A task of its own reads the answer, since an attempt may be cancelled before the agent has said what its task is
-    called: then reading continues briefly, until the task can be cancelled.
+    A background task reads, because an attempt may be cancelled before the agent has sent the id of its task. Reading
+    then continues briefly, until the id is known and the task can be cancelled.
 
     Args:
-        client: of the agent.
-        question: the message.
+        client: client of the agent.
+        question: the message, which is sent at once.
         context: headers of each request.
-        poll_seconds: between two questions to an agent that ends its answer before its task.
+        poll_seconds: time between two requests for a task whose stream has ended before the task.
     """
 
     def __init__(
@@ -33,18 +34,18 @@ class Conversation:
     ) -> None:
         self._client, self._question, self._context = client, question, context
         self._poll_seconds = poll_seconds
-        self._said: asyncio.Queue[StreamResponse | None] = asyncio.Queue(MOST_WAITING)
+        self._responses: asyncio.Queue[StreamResponse | None] = asyncio.Queue(MOST_WAITING)
         self._reading = asyncio.create_task(self._read())
 
     async def next_response(self, task_id: str) -> StreamResponse:
-        """Return what the agent says next; asks for the task where the answer has ended before it.
+        """Return the next response of the agent. After the end of the stream, wait and request the task.
 
         Args:
-            task_id: as the agent has named it; empty if it has not.
+            task_id: id of the task, from the agent; empty if the agent has not sent one.
 
         Raises:
-            RunnerError: the answer has ended, and there is no task to ask for.
-            Exception: whatever the SDK raises.
+            RunnerError: the stream has ended, and there is no task id.
+            Exception: any exception of the SDK.
         """
         if (response := await self._next()) is not None:
             return response
@@ -55,12 +56,12 @@ class Conversation:
         return StreamResponse(task=task)
 
     def stop(self) -> None:
-        """Read no more."""
-        self._reading.add_done_callback(_let_go)
+        """Stop reading."""
+        self._reading.add_done_callback(_consume_exception)
         self._reading.cancel()
 
     async def cancelled(self, ledger: Ledger) -> None:
-        """Have the agent cancel its task, if it says soon enough what that is called. Never raises."""
+        """Cancel the task at the agent, if its id is known or arrives in time; then stop reading. Never raises."""
         with contextlib.suppress(Exception):  # an agent that cannot cancel continues; its answer is discarded
             async with asyncio.timeout(CANCEL_SECONDS):
                 while not ledger.task_id and (response := await self._next()) is not None:
@@ -70,24 +71,24 @@ class Conversation:
         self.stop()
 
     async def _next(self) -> StreamResponse | None:
-        """Return what comes next, or None after the end. Raises what reading has raised, after all that came before."""
-        if self._reading.done() and self._said.empty():
+        """Return the next response, or None after the last one. After the last one, raises the exception of reading."""
+        if self._reading.done() and self._responses.empty():
             await self._reading
             return None
-        said = await self._said.get()
-        if said is None:
+        response = await self._responses.get()
+        if response is None:
             await self._reading
-        return said
+        return response
 
     async def _read(self) -> None:
         try:
             async for response in self._client.send_message(self._question, context=self._context):
-                await self._said.put(response)
+                await self._responses.put(response)
         finally:
-            if not self._said.full():
-                self._said.put_nowait(None)
+            if not self._responses.full():
+                self._responses.put_nowait(None)
 
 
-def _let_go(reading: "asyncio.Task[None]") -> None:
+def _consume_exception(reading: "asyncio.Task[None]") -> None:
     if not reading.cancelled():
-        reading.exception()  # looked at, so that asyncio does not report it
+        reading.exception()  # retrieved, so that asyncio does not log it as never retrieved

@@ -1,4 +1,4 @@
-"""What an agent is asked: one A2A message for one attempt."""
+"""Builds the A2A message that asks an agent: one message for each attempt."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -17,9 +17,9 @@ OUTPUT_MODES: Final = ("text/plain", "application/json")
 
 
 def context_id_of(request: RunRequest, scope: ContextScope) -> str:
-    """Return the `contextId`: of one user, one conversation, one slot, and, unless it is shared, one call.
+    """Return the `contextId`, which depends on user, conversation, slot and, with scope `CALL`, the call.
 
-    It is the same for every attempt of a call, and tells nothing of what it is made from.
+    All attempts of a call have one `contextId`. It is a hash, so it does not reveal its parts.
     """
     context = request.context
     parts = [context.principal, context.episode_id, request.card.definition.slot]
@@ -29,15 +29,18 @@ def context_id_of(request: RunRequest, scope: ContextScope) -> str:
 
 
 def question_of(request: RunRequest, scope: ContextScope, gateway: str) -> SendMessageRequest:
-    """Return the message.
+    """Return the message for an attempt.
 
     Args:
         request: the attempt.
-        scope: what shares a `contextId`.
-        gateway: where the agent reads data with the grant; empty: it is given none.
+        scope: which calls share a `contextId`.
+        gateway: address where the agent calls data services with the grant; empty: the agent gets no grant.
+
+    Raises:
+        RunnerError: the attempt answers a question that was not asked by an A2A agent.
     """
     waiting = waiting_task(request)
-    asked = SendMessageRequest(
+    message = SendMessageRequest(
         message=Message(
             message_id=request.attempt_id,
             task_id=waiting.task_id if waiting else "",
@@ -47,17 +50,19 @@ def question_of(request: RunRequest, scope: ContextScope, gateway: str) -> SendM
             extensions=[EXTENSION],
         )
     )
-    asked.configuration.accepted_output_modes.extend(OUTPUT_MODES)
-    # Texts, not numbers: a number of A2A's metadata is a float, which changes large ones.
-    asked.message.metadata.update({EXTENSION: _details_of(request, gateway)})
-    return asked
+    message.configuration.accepted_output_modes.extend(OUTPUT_MODES)
+    # All values are texts, because A2A's metadata store numbers as floats, which changes large integers.
+    message.message.metadata.update({EXTENSION: _details_of(request, gateway)})
+    return message
 
 
 class WaitingTask(msgspec.Struct, frozen=True):
     """A task of an agent that waits for the user's answer.
 
     Attributes:
-        asked: tells the question from later ones of the same task.
+        task_id: id of the task, from the agent.
+        context_id: `contextId` of the task.
+        asked: identifies the question among the questions of this task.
     """
 
     task_id: str
@@ -66,10 +71,10 @@ class WaitingTask(msgspec.Struct, frozen=True):
 
 
 def waiting_task(request: RunRequest) -> WaitingTask | None:
-    """Return the task whose question a run answers; None if it answers none.
+    """Return the task whose question the attempt answers; None if it answers none.
 
     Raises:
-        RunnerError: the state is not that of an A2A agent.
+        RunnerError: the question was not asked by an A2A agent.
     """
     if request.continuation is None:
         return None
@@ -86,9 +91,9 @@ def answer_of(answering: Answering) -> str:
 
 
 def text_of(request: RunRequest) -> str:
-    """Return what is asked, in the form in which the LangChain runtime shows it to a model. Source: PC1-FR-7a.
+    """Return the text of the message, in the form in which the LangChain runtime shows it to a model.
 
-    A run that answers a question sends the answer alone: the agent has the rest in its task.
+    An attempt that answers a question sends only the answer, because the agent's task has the rest. Source: PC1-FR-7a.
     """
     if request.continuation is not None:
         return answer_of(request.continuation.answering)

@@ -1,4 +1,4 @@
-"""Runner `a2a`."""
+"""Runner `a2a`, which runs attempts at agents over the A2A protocol."""
 
 import asyncio
 import logging
@@ -19,19 +19,19 @@ from sidecar_runner_a2a.settings import A2aSettings, Target, target_from
 
 NO_TARGET: Final = Target("no target", "", is_local=False)
 LOGGERS: Final = ("a2a", "httpx")
-"""They write what an agent sent, and with that users' data, to the log."""
+"""Loggers of the SDK. They are switched off because they log responses of agents, which contain users' data."""
 
 
 class A2aRunner:
-    """Has one A2A agent carry out attempts. Repeats nothing by itself: what may be repeated is the contract's to say.
+    """Runs attempts at one A2A agent. It does not retry; the contract decides what is repeated.
 
     Args:
-        said: the agent's target; empty: the one in the settings. Without either, each attempt fails and says so.
-        settings: of all A2A agents.
-        gateway_address: where the tool gateway listens.
+        said: target of the agent; empty: the target in the settings. If there is none either, each attempt fails.
+        settings: settings of all A2A agents.
+        gateway_address: address of the tool gateway.
 
     Raises:
-        ValueError: the target names no agent.
+        ValueError: the target is malformed, or `share_grant` is set and the agent is on another machine.
     """
 
     def __init__(self, said: str, settings: A2aSettings, gateway_address: str) -> None:
@@ -51,11 +51,11 @@ class A2aRunner:
 
     @property
     def target(self) -> str:
-        """Names what fails together."""
+        """The URL of the agent, under which the sidecar counts failures."""
         return self._target.url
 
     async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
-        """Send the attempt as one message and yield what the agent makes of it; cancels its task if left early.
+        """Send the attempt as one message, and yield the agent's events. Cancels the agent's task if it is left early.
 
         Raises:
             RunnerError: the attempt failed.
@@ -75,13 +75,13 @@ class A2aRunner:
                     yield event
         except RunnerError:
             raise
-        except Exception as error:  # noqa: BLE001  the SDK raises whatever an answer does to it
+        except Exception as error:  # noqa: BLE001  the SDK may raise anything for a malformed response
             raise error_of(error, self._target.url, heard=ledger.heard) from None
         finally:
-            self._leave(task, ledger)
+            self._stop(task, ledger)
 
     async def close(self) -> None:
-        """Close the connections; agents that work are told first, if they answer soon."""
+        """Close the connections, after waiting briefly for running requests that cancel tasks of agents."""
         self._closed = True
         if self._cancelling:
             await asyncio.wait(self._cancelling, timeout=CANCEL_SECONDS / 2)
@@ -97,7 +97,7 @@ class A2aRunner:
         return ClientCallContext(service_parameters={**headers, "A2A-Extensions": EXTENSION})
 
     async def _checked_client(self) -> Client:
-        """Return a client made of a card that is young enough."""
+        """Return a client for the agent's card, which is read again if it is older than `card_seconds`."""
         now = asyncio.get_running_loop().time()
         if self._client is None or now - self._checked_at > self._settings.card_seconds:
             has_token = self._settings.token_file is not None
@@ -107,8 +107,8 @@ class A2aRunner:
             self._checked_at = now
         return self._client
 
-    def _leave(self, task: Conversation, ledger: Ledger) -> None:
-        """Stop listening; an agent that still works is told, by a task of the runner: the attempt does not wait."""
+    def _stop(self, task: Conversation, ledger: Ledger) -> None:
+        """Stop reading. If the agent still works, a task of the runner cancels its work: the attempt does not wait."""
         if ledger.closed:
             task.stop()
             return

@@ -1,8 +1,8 @@
 """The statement: a last line of the answer in which the model lists the missing calls that the answer acknowledges.
 
-The line is `<<stated 5f0c2a17: 1, 3>>`: numbers of a list in the model's instructions, behind a key that is made for
-one call of the model. A sub-agent never sees the key, so no text of one that the model repeats is a statement. The line
-never reaches a user: `LineFilter` takes it out of the text, also while it is streamed in pieces.
+The line is `<<stated 5f0c2a17: 1, 3>>`: a key, and numbers of a list in the model's instructions. Each model call
+has a new key. A sub-agent never sees the key, so a sub-agent's text that the model repeats is never a statement. The
+line never reaches a user: `LineFilter` removes it from the text, also from text that is streamed in pieces.
 """
 
 import re
@@ -18,14 +18,14 @@ from subagents_langchain.outcomes.missing import Missing, MissingKind
 
 OPENING: Final = "<<stated"
 LONGEST: Final = 400
-"""Characters of a statement. A longer line is none and is shown, so that a stream never waits for its end."""
+"""Maximum length of a statement, in characters. A longer line is shown, so that a stream does not wait for its end."""
 LINE: Final = re.compile(rf"(?<!\s)\s*{OPENING}([^\n]{{0,{LONGEST}}}?)(?:>>|(?=\n))")
-"""Ends with its line at the latest, so that a malformed one is not shown either."""
+"""A statement with the space before it. It ends at the end of its line at the latest, so malformed ones match too."""
 _BEGUN: Final = "|".join(re.escape(OPENING[:length]) for length in range(len(OPENING) - 1, 0, -1))
 PERHAPS: Final = re.compile(rf"(?<!\s)\s*(?:{OPENING}[^\n]{{0,{LONGEST}}}|{_BEGUN})?\Z")
-"""What may still become a statement when more text comes."""
+"""The end of a text that can still become a statement when more text follows."""
 CUT_OFF: Final = re.compile(r"\s*<<s[^\n]*\Z")
-"""What is left of a statement if the answer ends within it."""
+"""The part of a statement that remains if the answer ends within it."""
 STATED: Final = "subagents_stated"
 NOTED: Final = "subagents_notes"
 """Keys in an answer's `response_metadata`: kept by every checkpointer, and sent to no provider."""
@@ -50,11 +50,11 @@ CLOSING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StatementRequest:
-    """What one call of the model is asked to state.
+    """The statement that one model call is asked for.
 
     Attributes:
-        lacks: what is missing; numbered from 1 for the model.
-        key: what a statement must begin with.
+        lacks: the missing calls; the model sees them numbered from 1.
+        key: the random key with which a statement must begin.
     """
 
     lacks: Sequence[MissingKind]
@@ -62,7 +62,7 @@ class StatementRequest:
 
     @property
     def instruction(self) -> str:
-        """What the composing model is told; empty if nothing is missing."""
+        """The instruction for the composing model; empty if nothing is missing."""
         if not self.lacks:
             return ""
         lines = [
@@ -73,7 +73,7 @@ class StatementRequest:
         return "\n".join([INSTRUCTION, *lines, CLOSING.format(line=example)])
 
     def stated_in(self, lines: Sequence[str]) -> Sequence[str]:
-        """Return the ids of the calls that the last line with this key states; numbers of nothing are left out."""
+        """Return the ids of the calls in the last line with this key; numbers that are not in the list are ignored."""
         named: Collection[int] = ()
         for line in lines:
             key, _, numbers = line.partition(":")
@@ -83,39 +83,39 @@ class StatementRequest:
 
 
 class LineFilter:
-    """Takes statements out of text that comes in pieces of any length.
+    """Removes statements from text that arrives in pieces of any length.
 
     Attributes:
-        lines: the inside of the statements that were taken out.
-        shown: whether any text is left that a user can read.
+        lines: contents of the removed statements, e.g. ` 5f0c2a17: 1, 3`.
+        shown: whether any text other than white space was returned.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.shown = False
         self._held = ""
-        self._taken_out = False
+        self._removed = False
 
     def feed(self, text: str) -> str:
-        """Return what may be shown by now; what may be the beginning of a statement is held back."""
+        """Add a piece and return the text that can be shown; a possible beginning of a statement is held back."""
         text, shown = self._held + text, ""
         while found := LINE.search(text):
             if found[0].endswith(">>"):
                 self.lines.append(found[1])
             shown += self._passed(text[: found.start()])
-            self._taken_out, text = True, text[found.end() :]
+            self._removed, text = True, text[found.end() :]
         begins = PERHAPS.search(text)
         cut = begins.start() if begins else len(text)
         self._held = text[cut:]
         return shown + self._passed(text[:cut])
 
     def rest(self) -> str:
-        """Return what was held back in vain, at the end of the text; a statement that was cut off is left out."""
+        """Return the text that is still held back at the end of the text, without a statement that was cut off."""
         held, self._held = CUT_OFF.sub("", self._held), ""
         return self._passed(held)
 
     def content(self, content: Any) -> Any:
-        """Return the content of a message, text or blocks, as `feed` leaves its text."""
+        """Return the content of a message, text or blocks, with the text that `feed` returns."""
         if isinstance(content, str):
             return self.feed(content)
         return [self._block(one) for one in content]
@@ -128,22 +128,22 @@ class LineFilter:
         return block
 
     def _passed(self, text: str) -> str:
-        """Return what is shown of a text: what stood on both sides of a statement is not joined to a word."""
+        """Return a text that is shown; a line break separates it from the text before a removed statement."""
         if not text:
             return ""
-        apart = "\n" if self._taken_out and not text[0].isspace() else ""
-        self._taken_out = False
+        apart = "\n" if self._removed and not text[0].isspace() else ""
+        self._removed = False
         self.shown = self.shown or bool(text.strip())
         return apart + text
 
 
 def metadata_of(asked: StatementRequest, lines: LineFilter) -> dict[str, Any]:
-    """Return what is kept beside an answer: the ids of the calls that it states. One without text states nothing."""
+    """Return metadata of an answer with the ids of the calls that it states; none for an answer without text."""
     return {STATED: list(asked.stated_in(lines.lines)) if lines.shown else []}
 
 
 def without_statement(message: AIMessage, asked: StatementRequest) -> AIMessage:
-    """Return a whole response without its statement, which is kept in its metadata; one that has it there stays."""
+    """Return a response whose statement is moved from its content to its metadata, unless that was already done."""
     if STATED in message.response_metadata:
         return message
     lines = LineFilter()
@@ -159,18 +159,18 @@ def without_statement(message: AIMessage, asked: StatementRequest) -> AIMessage:
 
 
 def stated_by(message: BaseMessage, lacks: Sequence[MissingKind]) -> list[str]:
-    """Return the ids of missing calls that an answer states, in their order; none if nothing is kept beside it."""
+    """Return the ids of those missing calls that an answer states, in the order of `lacks`."""
     kept = message.response_metadata.get(STATED)
     return [one.call_id for one in lacks if one.call_id in kept] if isinstance(kept, list) else []
 
 
 def was_asked(messages: Sequence[BaseMessage]) -> bool:
-    """Whether some answer among these messages was made with the instruction to state what is missing."""
+    """Return whether the model of an answer among these messages had the instruction to state what is missing."""
     return any(STATED in one.response_metadata for one in messages)
 
 
 def with_notes(message: AIMessage, notes: Sequence[MissingNote]) -> AIMessage:
-    """Return an answer that carries its notes: beside the text, or as the text of an answer that has none."""
+    """Return an answer with its notes: in its metadata, or as its text if it has no text."""
     texts = [one.text for one in notes]
     if not str(message.text).strip():
         return message.model_copy(update={"content": " ".join(texts)})
@@ -178,7 +178,7 @@ def with_notes(message: AIMessage, notes: Sequence[MissingNote]) -> AIMessage:
 
 
 def merged_text(message: AnyMessage) -> AnyMessage:
-    """Return a message as a model of a later turn sees it: the notes that the user read follow the text."""
+    """Return a message for the model of a later turn, with the notes that the user read after its text."""
     if not isinstance(message, AIMessage) or NOTED not in message.response_metadata:
         return message
     notes = rendered_text(message).removeprefix(str(message.text))
@@ -188,6 +188,6 @@ def merged_text(message: AnyMessage) -> AnyMessage:
 
 
 def rendered_text(message: BaseMessage) -> str:
-    """Return what the user read of an answer: its text, and below it the notes."""
+    """Return what the user read: the text of an answer, then its notes."""
     notes = message.response_metadata.get(NOTED)
     return "\n\n".join([str(message.text), *([" ".join(map(str, notes))] if isinstance(notes, list) else [])])

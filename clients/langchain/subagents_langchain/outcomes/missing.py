@@ -57,17 +57,17 @@ def missing_calls_in(messages: Sequence[BaseMessage]) -> Sequence[MissingKind]:
     }
     found: dict[str, tuple[MissingKind, int]] = {}
     response = -1
-    made_good: dict[str, int] = {}
+    succeeded_at: dict[str, int] = {}
     for message in messages:
         response += isinstance(message, AIMessage)
         if outcome := outcome_in(message):
             missing = missing_in(outcome)
             if missing is None:
-                made_good[outcome.tool_name] = response
+                succeeded_at[outcome.tool_name] = response
             else:
                 request = requests.get(outcome.call_id, "")
                 found[outcome.call_id] = MissingKind(missing, outcome.tool_name, request, outcome.call_id), response
-    return [lack for lack, place in found.values() if made_good.get(lack.tool_name, -1) <= place]
+    return [lack for lack, at in found.values() if succeeded_at.get(lack.tool_name, -1) <= at]
 
 
 def missing_in(outcome: CallOutcome) -> Missing | None:

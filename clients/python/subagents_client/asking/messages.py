@@ -1,4 +1,4 @@
-"""Questions and answers from and to messages."""
+"""Translates questions from messages of the protos, and answers into such messages."""
 
 from datetime import UTC
 from typing import Final
@@ -16,7 +16,7 @@ DECISIONS: Final = {question_pb2.Decision.Value(f"DECISION_{each.name}"): each f
 
 
 def question_of(message: question_pb2.Question) -> Question:
-    """Return a question; what this version does not know of who may answer is for the user."""
+    """Return the question in a message. If this version does not know its answerer, only the user may answer."""
     return Question(
         kind=KINDS.get(message.kind, QuestionKind.UNKNOWN),
         text=message.text,
@@ -28,7 +28,7 @@ def question_of(message: question_pb2.Question) -> Question:
 
 
 def answering_message(answering: Answering) -> question_pb2.Answering:
-    """Return an answer as it is sent."""
+    """Return the message that carries an answer."""
     decision = "UNSPECIFIED" if answering.decision is None else answering.decision.name
     return question_pb2.Answering(
         receipt=answering.receipt,

@@ -1,6 +1,7 @@
 """Checks a request against the rules of the protos before it is sent.
 
-The sidecar enforces the same rules. A request that breaks one raises here what it would raise there, without the way.
+The sidecar enforces these rules too. The check raises the exception that the sidecar would answer with, but saves the
+round trip.
 """
 
 import re
@@ -18,14 +19,14 @@ PATTERNS: Final[Mapping[str, str]] = {
     "^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,7}$": "must be a BCP 47 tag such as en-US; leave it out if it is unknown",
     "^([0-9]{4}-[0-9]{2}-[0-9]{2})?$": "must be a day as YYYY-MM-DD, or empty",
 }
-"""What the patterns of the rules mean; another one is shown as it is."""
+"""Pattern of a rule to its description in messages. A pattern without a description is quoted."""
 NANOS: Final = 1_000_000_000
 PRESENT: Final = frozenset({"message", "duration"})
-"""Kinds that are always allowed to be absent."""
+"""Kinds of fields that may always be absent. Only a present value is checked."""
 
 
 def check_request(request: Any) -> None:
-    """Raise `InvalidRequest` with every field that breaks a rule, unless there is none."""
+    """Raise `InvalidRequest` if fields break rules; its `fields` has one problem for each of them."""
     problems = problems_of(request)
     if not problems:
         return
@@ -38,11 +39,11 @@ def check_request(request: Any) -> None:
 
 
 def problems_of(message: Any, within: str = "") -> list[FieldProblem]:
-    """Return each field of a message that breaks a rule.
+    """Return one problem for each field of a message that breaks a rule, in the order of the fields.
 
     Args:
-        message: of the generated code.
-        within: path in front of its fields' names.
+        message: a message of the generated code.
+        within: path of the message, put before its fields' names, e.g. `calls[0].`; empty: the whole request.
     """
     problems: list[FieldProblem] = []
     for rule in RULES.get(message.DESCRIPTOR.full_name, ()):
@@ -78,7 +79,7 @@ def _text(rule: Rule, value: str | bytes) -> str:
     if rule.most is not None and len(value) > rule.most:
         return f"is over {rule.most} characters"
     most = rule.most_bytes
-    # Characters first: a text of at most a quarter as many needs no encoding to know that it fits.
+    # A character has at most 4 bytes in UTF-8, so a text with at most a quarter of the limit fits without encoding it.
     if most is not None and len(value) * 4 > most:
         raw = value.encode("utf-8", "replace") if isinstance(value, str) else value
         if len(raw) > most:

@@ -1,4 +1,4 @@
-"""Why an address cannot be served, in words that say what to do."""
+"""Checks the address of a runner host before it is served. Messages say why it cannot be served, and what to do."""
 
 import errno
 import os
@@ -13,20 +13,20 @@ from typing import Final
 from subagents_client.channels import unix_path
 
 LONGEST_SOCKET_PATH: Final = 107
-"""Bytes; `sun_path` of Linux without its end."""
+"""In bytes: the 108 of Linux's `sun_path`, without the final zero byte."""
 LARGEST_PORT: Final = 65_535
 EX_UNAVAILABLE: Final = 69
 EX_CONFIG: Final = 78
 ABSTRACT: Final = "unix-abstract:"
 FOR_WHOEVER_ENTERS: Final = 0o666
-"""Mode of a socket in a directory that decides who connects; the sidecar may be no member of its group."""
+"""Mode of a socket whose directory decides who connects. The sidecar may not be a member of the socket's group."""
 
 
 def check_address(target: str) -> None:
-    """Find what is wrong with an address before gRPC does, since gRPC does not say why.
+    """Refuse an address that cannot be served. gRPC would refuse it too, but does not say why.
 
     Raises:
-        OSError: it cannot be served. `errno` is `EADDRINUSE` where another process has it.
+        OSError: the address cannot be served. Its `errno` is `EADDRINUSE` if another process uses the address.
     """
     path = unix_path(target)
     if path is not None:
@@ -36,10 +36,11 @@ def check_address(target: str) -> None:
 
 
 def admit_owner_of_directory(target: str) -> None:
-    """Let a sidecar with another user id connect to the socket that is served.
+    """Let a sidecar with another user id connect to the served Unix socket.
 
-    A directory that belongs to another user, and that users outside its group cannot enter, is that of a group of
-    hosts: the sidecar made it, and it decides who connects. Anywhere else the socket stays as the umask makes it.
+    If the directory belongs to another user, and users outside its group cannot enter it, then the sidecar created it
+    for a host group, and the directory decides who connects. In other directories the socket keeps the mode that the
+    umask gave it.
     """
     path = unix_path(target)
     if path is not None:
@@ -50,10 +51,10 @@ def admit_owner_of_directory(target: str) -> None:
 
 @contextmanager
 def start_errors_in_one_line() -> Iterator[None]:
-    """End the process with one line in place of a traceback, as the sidecar does.
+    """End the process with one line instead of a traceback if the host cannot start, as the sidecar does.
 
     Raises:
-        SystemExit: 69 where another process has the address, else 78.
+        SystemExit: the code is 69 if another process uses the address, else 78.
     """
     try:
         yield
@@ -84,7 +85,7 @@ def _check_port(target: str) -> None:
         found = socket.getaddrinfo(host.strip("[]/"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, proto, _, address = found[0]
         with socket.socket(family, kind, proto) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as gRPC does
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # gRPC binds with it too
             probe.bind(address)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:

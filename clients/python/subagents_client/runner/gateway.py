@@ -21,12 +21,12 @@ from subagents_tls.files import TlsFiles
 
 GRANT_KEY: Final = "x-subagents-grant"
 MOST_CHANNELS: Final = 32
-"""Channels kept open; a host serves one or a few sidecars."""
+"""Maximum number of open channels. A host serves one or a few sidecars, each with one gateway address."""
 
 
 @dataclass(slots=True)
 class _Line:
-    """A channel, and how many calls are on it."""
+    """A channel, and the number of its running calls."""
 
     channel: grpc.aio.Channel
     calls: int = 0
@@ -37,7 +37,7 @@ class Gateways:
 
     Args:
         allow_remote: whether a gateway may be beyond this machine, although the connection is not encrypted.
-        tls: certificates for gateways at TCP addresses; with them, nothing but Unix sockets is used without TLS.
+        tls: certificates for gateways at TCP addresses; None: no TLS. Connections to Unix sockets never use TLS.
     """
 
     def __init__(self, *, allow_remote: bool, tls: TlsFiles | None = None) -> None:
@@ -48,7 +48,7 @@ class Gateways:
     async def call(
         self, target: str, grant: str, request: tools_pb2.CallToolRequest, left: float
     ) -> ToolData | DataUnavailable:
-        """Call one tool; as `Run.call_tool`."""
+        """Call one tool, like `Run.call_tool`, within `left` seconds."""
         check_request(request)
         refuse_remote(target, allowed=self._allow_remote)
         async with self._line(target) as channel:
@@ -60,7 +60,7 @@ class Gateways:
         return _result(answer)
 
     async def own_turns(self, target: str, grant: str, max_turns: int, left: float) -> Sequence[OwnTurn]:
-        """Read own earlier turns; as `Run.read_own_turns`."""
+        """Read the sub-agent's own earlier turns, like `Run.read_own_turns`, within `left` seconds."""
         refuse_remote(target, allowed=self._allow_remote)
         request = tools_pb2.ReadOwnTurnsRequest(max_turns=max_turns)
         check_request(request)
@@ -73,7 +73,7 @@ class Gateways:
         return [_own_turn(one) for one in answer.turns]
 
     async def delegate(self, target: str, grant: str, request: tools_pb2.DelegateRequest, left: float) -> Delegated:
-        """Ask another sub-agent; as `Run.delegate`."""
+        """Call another sub-agent, like `Run.delegate`, within `left` seconds."""
         check_request(request)
         refuse_remote(target, allowed=self._allow_remote)
         async with self._line(target) as channel:

@@ -1,4 +1,4 @@
-"""What a sub-agent has reported and the stream has not yet taken. Bounded, whatever the function does."""
+"""The reports of a sub-agent that the stream has not sent yet; their number is limited."""
 
 import asyncio
 from collections import deque
@@ -7,13 +7,17 @@ from typing import Final
 from subagents.runner.v1 import runner_pb2
 
 MOST_WAITING: Final = 64
-"""Reports that wait for a slow reader before the function is made to wait as well."""
+"""Maximum number of reports that wait for a slow reader. With more, `put` makes the sub-agent's function wait."""
 MOST_COMPONENTS: Final = 64
-"""Components of one attempt."""
+"""Maximum number of components of one attempt."""
 
 
 class Outbox:
-    """Reports in order. Status and narration wait for room; components are counted; usage keeps the newest."""
+    """Reports in the order in which they were added.
+
+    Status and narration wait for room. Components do not wait, so their number is limited. Of usage, only the newest
+    report is kept.
+    """
 
     def __init__(self) -> None:
         self._waiting: deque[runner_pb2.RunResponse] = deque()
@@ -27,7 +31,7 @@ class Outbox:
         return len(self._waiting)
 
     async def put(self, report: runner_pb2.RunResponse) -> None:
-        """Add a report once there is room."""
+        """Wait until there is room, then add a report."""
         while len(self._waiting) >= MOST_WAITING:
             self._room.clear()
             await self._room.wait()
@@ -37,7 +41,7 @@ class Outbox:
         """Add a component.
 
         Raises:
-            ValueError: the attempt has made too many.
+            ValueError: the attempt already has `MOST_COMPONENTS` components.
         """
         if self._components >= MOST_COMPONENTS:
             raise ValueError(f"a sub-agent may render at most {MOST_COMPONENTS} components in one attempt")
@@ -45,20 +49,20 @@ class Outbox:
         self._add(runner_pb2.RunResponse(component=component))
 
     def put_usage(self, usage: runner_pb2.UsageReport) -> None:
-        """Replace the totals that are yet to be sent."""
+        """Add totals of usage, which replace totals that were not sent yet."""
         self._usage = usage
         self._something.set()
 
     def close(self) -> None:
-        """Wake up the reader: nothing will be added."""
+        """Wake up the reader, because no more reports will be added."""
         self._something.set()
 
     async def wait(self) -> None:
-        """Wait until there is something to take, or `close` was called."""
+        """Wait until a report is available or `close` was called."""
         await self._something.wait()
 
     def take(self) -> runner_pb2.RunResponse | None:
-        """Return the next report, or None if there is none now."""
+        """Remove and return the next report; None if there is none now. Usage follows all other reports."""
         if self._waiting:
             self._room.set()
             return self._waiting.popleft()

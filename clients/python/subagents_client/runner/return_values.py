@@ -12,11 +12,11 @@ from subagents_client.runner.answers import Answer
 
 
 class InvalidReturnValue(TypeError):
-    """A function returned something that is no answer. The text names the function and holds nothing of the user's."""
+    """A function returned something that is no answer. The message names the function, and quotes no user data."""
 
 
 def place_of(function: Callable[..., Any]) -> str:
-    """Return where a function is written, e.g. `shop (agents.py:12)`."""
+    """Return name and place of a function, e.g. `shop (agents.py:12)`."""
     code = _code_of(function)
     inner = function.func if isinstance(function, functools.partial) else function
     name = getattr(inner, "__name__", type(inner).__name__)
@@ -24,9 +24,9 @@ def place_of(function: Callable[..., Any]) -> str:
 
 
 def place_of_error(error: BaseException, function: Callable[..., Any]) -> str:
-    """Return what was raised and where, e.g. `KeyError at agents.py:14 in shop`; never its text.
+    """Return class and place of an error, e.g. `KeyError at agents.py:14 in shop`; never its message.
 
-    The line is the innermost one in the function's own file, or of all if none is.
+    The place is the innermost frame in the function's own file, or the innermost of all if none is in this file.
     """
     code, frames = _code_of(function), traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
@@ -37,10 +37,10 @@ def place_of_error(error: BaseException, function: Callable[..., Any]) -> str:
 
 
 def answer_of(given: object, function: Callable[..., Any]) -> Answer:
-    """Return what a function returned as an answer.
+    """Return the answer that a function returned; a `str` becomes the narration of an `Answer`.
 
     Raises:
-        InvalidReturnValue: it is neither text nor an `Answer` that holds text.
+        InvalidReturnValue: the value is neither a `str` nor an `Answer` with valid contents.
     """
     answer = Answer(given) if isinstance(given, str) else given
     if not isinstance(answer, Answer):

@@ -1,4 +1,4 @@
-"""The server's side of a runner host: address, health, signals."""
+"""Serves a runner host: its address, its health checks, and the signals that stop it."""
 
 import asyncio
 import errno
@@ -21,7 +21,7 @@ from subagents_client.runner.tls import HostTls
 from subagents_errors import CallerNotAllowed
 
 SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
-    ("grpc.so_reuseport", 0),  # two hosts on one port would share its calls without a word
+    ("grpc.so_reuseport", 0),  # else two hosts on one port would share its calls, without an error
     ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MOST_MESSAGE_BYTES),
     ("grpc.max_concurrent_streams", 256),
@@ -29,17 +29,20 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.absolute_max_metadata_size", 16_384),
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.http2.ping_timeout_ms", 5_000),  # without it a probe is waited for a minute, whatever the line above says
+    ("grpc.http2.ping_timeout_ms", 5_000),  # gRPC's default is 60 s, and it would override the timeout above
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),  # the sidecar pings every 10 s
 )
 TLS_OPTIONS: Final = (("grpc.max_connection_age_ms", 3_600_000),)
-"""Calls after an hour need a new connection, hence a new handshake: a certificate is looked at again."""
+"""A connection ends after an hour. The new one needs a handshake, which checks the caller's certificate again."""
 CLOSING_SECONDS: Final = 1.0
-"""How long the server may take to close once nothing runs any more."""
+"""Time in which RPCs may still finish when the server stops; then gRPC cancels them."""
 
 
 class ListedCallersHealth(health_aio.HealthServicer):
-    """Health over TLS, for the callers that the host lists: it tells which host serves what, and when it stops."""
+    """Health checks over TLS, which admit only the callers in `HostTls.callers`.
+
+    Health shows which services a host has and when it stops, so other callers must not see it.
+    """
 
     def __init__(self, tls: HostTls) -> None:
         super().__init__()
@@ -48,17 +51,17 @@ class ListedCallersHealth(health_aio.HealthServicer):
     async def Check(  # noqa: N802  names of gRPC
         self, request: health_pb2.HealthCheckRequest, context: Any
     ) -> health_pb2.HealthCheckResponse:
-        """Tell the health of a service once."""
+        """Return the health of a service."""
         await self._admit(context)
         return await super().Check(request, context)
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:  # noqa: N802  a name of gRPC
-        """Tell the health of a service, and each change."""
+        """Stream the health of a service: its present value, then each change."""
         await self._admit(context)
         await super().Watch(request, context)
 
     async def List(self, _: object, context: Any) -> None:  # noqa: N802  a name of gRPC
-        """Refuse: gRPC has no implementation of it for asyncio."""
+        """Refuse the request: gRPC does not implement `List` for asyncio."""
         await self._admit(context)
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, "use Check or Watch")
 
@@ -74,15 +77,15 @@ class Listener:
     """A started server.
 
     Attributes:
-        address: what it listens on; the port that was chosen, where port 0 was asked for.
-        health: what it says of itself.
+        address: address of the server, with the port that the system chose if the target had port 0.
+        health: answers health checks.
     """
 
     address: str
     health: health_aio.HealthServicer
 
     async def refuse_new(self) -> None:
-        """Tell health checks NOT_SERVING from here on. Calls in flight are left alone."""
+        """Answer health checks with NOT_SERVING from now on. Running calls continue."""
         await self.health.enter_graceful_shutdown()
 
 
@@ -95,11 +98,12 @@ async def listening(
     allow_remote: bool,
     tls: HostTls | None = None,
 ) -> AsyncIterator[Listener]:
-    """Serve one service and health on an address; no reflection.
+    """Serve one service and health checks on an address, without gRPC reflection.
 
     Raises:
-        ValueError: the address is beyond this machine and that is not allowed, or certificates cannot be used.
-        OSError: it cannot be served, or another process serves it.
+        ValueError: the address is beyond this machine, which needs `tls` or `allow_remote`, or the certificates cannot
+            be used.
+        OSError: the address cannot be served, or another process serves it.
     """
     refuse_remote(target, allowed=allow_remote or tls is not None)
     credentials = None if tls is None else tls.credentials(target)
@@ -131,7 +135,7 @@ def exclusive_lock(target: str) -> Iterator[None]:
     """Hold a lock beside a Unix socket, since gRPC would take over a socket that another process serves.
 
     Raises:
-        OSError: another process holds it, or the directory does not exist.
+        OSError: another process holds the lock, or the lock file cannot be created.
     """
     path = unix_path(target)
     if path is None:
@@ -155,17 +159,17 @@ def exclusive_lock(target: str) -> Iterator[None]:
 
 @asynccontextmanager
 async def stop_signal() -> AsyncIterator[asyncio.Event]:
-    """Give an event that SIGTERM or SIGINT sets."""
+    """Yield an event that SIGTERM or SIGINT sets."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     signals = (signal.SIGTERM, signal.SIGINT)
-    for one in signals:
-        loop.add_signal_handler(one, stopped.set)
+    for number in signals:
+        loop.add_signal_handler(number, stopped.set)
     try:
         yield stopped
     finally:
-        for one in signals:
-            loop.remove_signal_handler(one)
+        for number in signals:
+            loop.remove_signal_handler(number)
 
 
 def _bound(target: str, port: int) -> str:

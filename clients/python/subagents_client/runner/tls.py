@@ -1,4 +1,4 @@
-"""A host at a TCP address: mutual TLS, and which sidecars may have it run attempts."""
+"""Mutual TLS of a host at a TCP address, and the sidecars that may call it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from subagents_tls.servers import server_credentials
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostTls:
-    """Certificates of a host, for serving and for calling tool gateways.
+    """Certificates of a host, which it uses as a server and when it calls tool gateways.
 
     Attributes:
-        files: authority, certificate and key; followed when they change.
-        callers: SPIFFE ids or DNS names of the sidecars that may have attempts run; every other caller is refused.
+        files: authority, certificate and key; read again when they change.
+        callers: SPIFFE ids or DNS names of the sidecars that may request attempts. Every other caller is refused.
     """
 
     files: TlsFiles
     callers: Sequence[str]
 
     def __post_init__(self) -> None:
-        """Refuse a host that would admit every certificate, or none. Raises `ValueError`."""
+        """Check `callers`. Raises `ValueError` if the list is empty or an identity is malformed."""
         if isinstance(self.callers, str):
             raise ValueError(f"`callers` is a list of identities, not one text: write [{self.callers!r}]")
         if not self.callers:
@@ -37,13 +37,17 @@ class HostTls:
                 raise ValueError(f"callers: {problem}")
 
     def credentials(self, target: str) -> grpc.ServerCredentials:
-        """Return what the server is bound with. Raises `ValueError`: a Unix socket, or files that cannot be used."""
+        """Return the credentials of a server at `target`.
+
+        Raises:
+            ValueError: `target` is a Unix socket, or the files cannot be used.
+        """
         if target.startswith(UNIX_SCHEMES):
             raise ValueError(f"{target} is a Unix socket, which carries no TLS: leave `tls` out, or use a TCP address")
         return server_credentials(watched_files(self.files))
 
     def check(self, context: Any) -> None:
-        """Refuse a caller that is not listed. Raises `CallerNotAllowed`."""
+        """Raise `CallerNotAllowed` if the caller's certificate has no identity in `callers`."""
         identities = identities_of(context.auth_context())
         if not any(each in self.callers for each in identities):
             shown = ", ".join(identities[:3])[:200] or "a certificate without SPIFFE id and DNS name"
