@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from sidecar.composition.doctor.files import examine_directories
+from sidecar.composition.doctor.record import examine_clock
 from sidecar.composition.doctor.sockets import examine_sockets
 from sidecar.settings import read_settings
 from subagents_client.runner import RunnerHost
@@ -262,6 +263,10 @@ async def test_the_clock_of_a_database_is_compared(folder: Path, postgres: Postg
     _, found = await doctor(folder, "", "[record.sqlite]", chosen)
     ((level, _, _),) = wrong(found, "record")
     assert level == "error"
+
+    settings = read_settings(folder / "sidecar.toml", {})
+    lost = await examine_clock(settings, 1.0)  # as if the database had gone since its schema was read
+    assert (lost.level, lost.text) == ("warning", "the database's clock cannot be read: ConnectionRefusedError")
 
 
 BLOCKS: Final = """

@@ -41,7 +41,11 @@ def examine_record(settings: Settings, seconds: float) -> Sequence[Finding]:
     findings = list(_schema(settings))
     # A finding with a remedy means that the database did not answer usefully; its clock would give the same error
     # again.
-    return findings if any(each.remedy for each in findings) else [*findings, asyncio.run(_clock(settings, seconds))]
+    return (
+        findings
+        if any(each.remedy for each in findings)
+        else [*findings, asyncio.run(examine_clock(settings, seconds))]
+    )
 
 
 def _schema(settings: Settings) -> Iterator[Finding]:
@@ -76,19 +80,28 @@ def _room(path: Path) -> Iterator[Finding]:
         yield ok("record", str(path), text)
 
 
-async def _clock(settings: Settings, seconds: float) -> Finding:
+async def examine_clock(settings: Settings, seconds: float) -> Finding:
     """Return the finding about the difference between the clocks of the database and of this machine."""
     import asyncpg  # noqa: PLC0415  an extra; the schema was read with it
 
-    # Without the pool of the record: one statement, then the connection is closed.
-    connection = await asyncpg.connect(dsn_of(settings.record.postgresql, Redactor()), timeout=seconds)
     try:
-        before = time.time()
-        theirs = await await_with_limit(seconds, connection.fetchval("select extract(epoch from clock_timestamp())"))
-        # Compared with the middle of the request, so that half of its duration does not count as skew.
-        skew = float(theirs) - (before + time.time()) / 2
-    finally:
-        await connection.close(timeout=seconds)
+        # Without the pool of the record: one statement, then the connection is closed. Without prepared statements,
+        # which a pooler may not support.
+        dsn = dsn_of(settings.record.postgresql, Redactor())
+        connection = await asyncpg.connect(dsn, timeout=seconds, statement_cache_size=0)
+        try:
+            before = time.time()
+            theirs = await await_with_limit(
+                seconds, connection.fetchval("select extract(epoch from clock_timestamp())")
+            )
+            # Compared with the middle of the request, so that half of its duration does not count as skew.
+            skew = float(theirs) - (before + time.time()) / 2
+        finally:
+            await connection.close(timeout=seconds)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as problem:
+        # The database has answered about its schema a moment before.
+        remedy = "see whether the database still answers, and run doctor again"
+        return warning("record", "clock", f"the database's clock cannot be read: {type(problem).__name__}", remedy)
     if abs(skew) > LARGEST_SKEW:
         remedy = "synchronise the clocks of both machines: expiry and retention compare their times"
         return error("record", "clock", f"the database's clock is {skew:+.1f} s from this one", remedy)

@@ -1,4 +1,4 @@
-// What pages need beside htmx: pausing updates, following a turn, and reading a token out of a file.
+// What pages need besides htmx: pausing updates, following a turn, and reading a token from a file.
 "use strict";
 
 document.addEventListener("htmx:beforeRequest", (event) => {
@@ -6,24 +6,25 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (pause && pause.checked) event.preventDefault();
 });
 
-// An open detail is being read: what replaces it must be open, too.
-let read = [];
+// The operator may be reading an open detail, so the element that replaces it must be open, too.
+let openIds = [];
 document.addEventListener("htmx:beforeSwap", (event) => {
-  read = Array.from(event.target.querySelectorAll("details[open]"), (each) => each.id);
+  openIds = Array.from(event.target.querySelectorAll("details[open]"), (each) => each.id);
 });
 document.addEventListener("htmx:afterSwap", () => {
-  for (const id of read) document.getElementById(id)?.setAttribute("open", "");
+  for (const id of openIds) document.getElementById(id)?.setAttribute("open", "");
 });
 
-// A turn that runs: the console tells when something has happened in it, and htmx asks for the part that changed.
-// Browsers keep six connections to a console, over all tabs, so a hidden tab gives its own back.
+// An open turn: the console sends an event when something has happened in it, and htmx requests the part that changes.
+// A browser opens at most six connections to the console, in all tabs together, so a hidden tab closes its own.
 for (const live of document.querySelectorAll("[data-changes]")) {
-  // Twice: the sidecar tells of an event while it is still being written, and the page reads what is written.
-  let later = 0;
+  // Twice, 300 ms apart: the sidecar reports an event while it is still being written, and the page reads only what is
+  // written.
+  let secondTimer = 0;
   const renew = () => {
     htmx.trigger(live, "turn-changed");
-    clearTimeout(later);
-    later = setTimeout(() => htmx.trigger(live, "turn-changed"), 300);
+    clearTimeout(secondTimer);
+    secondTimer = setTimeout(() => htmx.trigger(live, "turn-changed"), 300);
   };
   let changes = null;
   let ended = false;
