@@ -61,7 +61,7 @@ class Supervisor:
 
     async def keep(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run a loop until this call is cancelled."""
-        wait, loop = FIRST_WAIT / 2, asyncio.get_running_loop()  # doubled before its first use
+        wait, loop = FIRST_WAIT, asyncio.get_running_loop()
         while True:
             began = loop.time()
             self._observer.loop_down(name, await self._end_of(run))
