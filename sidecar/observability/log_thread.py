@@ -50,7 +50,8 @@ class LossyQueue(logging.Handler):
         self._most = most
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Queue a record, unless there are too many of its kind. Takes no lock, as other handlers do: a deque needs none."""
+        """Queue a record, unless there are too many of its kind. Takes no lock, unlike other handlers."""
+        # `logging` would lock around `emit`; a deque needs no lock.
         passes = record.name == self._always or self.limit.passes(record)
         if passes:
             self.emit(record)

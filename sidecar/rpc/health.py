@@ -43,8 +43,8 @@ class Health:
     async def set_serving(self, serving: bool) -> None:
         """Change the status and notify the watchers."""
         async with self._changed:
-            # Also under the lock: `_tell` compares and begins to wait under it, and a change between the two would only
-            # reach the watcher with the next notification.
+            # Each watcher compares the status under the lock, too: it either sees the new one, or waits already and is
+            # notified.
             self._serving = serving
             self._changed.notify_all()
 

@@ -29,7 +29,7 @@ class OperatorKeys(Struct, frozen=True):
     def anybody_beside_others(self) -> tuple[str, ...]:
         """Names (as in the settings) of keys without limits, if other keys have limits. Empty: no such contradiction.
 
-        The limits of the other keys have no effect on anybody who also has one of these keys.
+        The limits of the other keys have no effect for a person who also has one of these keys.
         """
         free = tuple(each.name for each in self.limits.values() if each.is_unrestricted)
         return free if len(free) < len(self.limits) else ()

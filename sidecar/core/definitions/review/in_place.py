@@ -79,7 +79,7 @@ def changed_in_place(compared: Comparison) -> Iterator[Finding]:
 
 
 def _flag_dropped(place: SourceLocation, name: str, flag: str) -> Finding:
-    """Return the error for an entry that drops the flag that gates it; nothing overrides it. Source: TN-59, PF1-D-35."""
+    """Return the error for an entry that drops the flag that gates it; nothing overrides it (TN-59, PF1-D-35)."""
     text = (
         f"no longer names {quoted(flag)}, which gates {quoted(name)} until an operator retires it: put it back. "
         f"At 100 %, run `sidecar subagent retire-flags {name} --reason …`, and show this check that it is done: "
