@@ -225,6 +225,8 @@ def _pair_of(known: DefinitionFacts, named: str | None, *, moved: bool) -> tuple
     such a pair is `NAMED`, because the ramp has not switched it on. The same holds if the definition has `moved` to
     another vertical, whose backend may be another one.
     """
+    # Also if the entry names no flag any more: a flag that gates stays until an operator retires it, or a change of the
+    # file would end a pause.
     if known.gated:
         return known.flag, FlagPair.NAMED if moved else known.flags
     return named, known.flags if named in {None, known.flag} else FlagPair.NAMED
