@@ -37,7 +37,7 @@ def configure(rollout: SlotRollout, digest: Digest, mode: RolloutMode, curve: tu
 
     Raises:
         TransitionRefused: the curve is invalid (see `curve_problems`); or the mode admits the control arm, and
-            `digest` is not the active definition.
+            another definition than that of `digest` is active.
     """
     facts = facts_of(rollout, digest)
     problem = next(curve_problems(curve), "")

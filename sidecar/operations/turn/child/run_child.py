@@ -55,8 +55,7 @@ class RunChild:
     ) -> None:
         """Start `child`, which is recorded as open. Does not wait.
 
-        Its steps go to the ready list of `context`. `planned` is its call, `over` receives the outcome, and `began` is
-        `now` by the event loop's clock.
+        Its steps go to `context.ready`. `over` receives the outcome; `began` is `now` by the event loop's clock.
         """
         ChildRun(self, child, planned, context, over, began).start(now)
 
@@ -126,6 +125,7 @@ class ChildRun:
             self._context.ready.put(Step(child.call_id, partial(self._record_attempt, attempt_id)))
 
     def _record_attempt(self, attempt_id: AttemptId, now: datetime) -> LaidOut:
+        """Return the fact of a further attempt, and the callback that makes the attempt once the fact is recorded."""
         child, turn, values = self._child, self._context.turn, list[Values]()
         if self._stop.settled:  # `_try` will conclude: the record accepts no further attempt after a cancellation
             self._tell_breaker(None, heard=False)  # returns the probe of a half-open breaker
