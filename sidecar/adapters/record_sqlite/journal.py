@@ -112,8 +112,8 @@ class SqliteJournal(SqliteArchiveReads):
         try:
             return self._appending.append(connection, appends)
         except BaseException:
-            # Also here, in the writer's thread: if its caller was cancelled, `append` has discarded the cache before
-            # this method ran, and this method has filled the cache again.
+            # Also here, in the writer's thread: if its caller was cancelled, `append` may have discarded the cache
+            # before this method ran, and this method may have filled the cache again.
             self._appending.forget()
             raise
 

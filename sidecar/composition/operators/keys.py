@@ -27,7 +27,7 @@ class OperatorKeys(Struct, frozen=True):
 
     @property
     def anybody_beside_others(self) -> tuple[str, ...]:
-        """Names (as in the settings) of keys without limits, if other keys have limits. Empty: no such contradiction.
+        """Names (as in the settings) of the keys without limits; empty if no other key has limits.
 
         The limits of the other keys have no effect for a person who also has one of these keys.
         """

@@ -182,7 +182,7 @@ class ChildRun:
             if usage is not None:
                 self._spent += counted(child, usage, self._context.turn, deps.recorder)
             if isinstance(end, BrokenReport):
-                # Recorded with a failure, for diagnosis: what the last attempt that sent anything had sent.
+                # What the last failed attempt that sent anything had sent: it is recorded with the failure of the call.
                 evidence = attempt.collector.evidence()
                 self._evidence = self._evidence if evidence.is_empty else evidence
             heard = attempt.heard or used
