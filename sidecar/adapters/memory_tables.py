@@ -224,7 +224,7 @@ class TabledMemory(ABC):
         report: Callable[[str, str], None],
         failures: tuple[type[Exception], ...],
     ) -> None:
-        self._idle = IdleEpisodes(self._forget, now, report, failures)
+        self._idle_remover = IdleEpisodes(self._forget, now, report, failures)
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
         """Store a turn. A turn with an id that is stored already is ignored."""
@@ -249,7 +249,7 @@ class TabledMemory(ABC):
 
     async def forget_idle(self, idle: timedelta) -> int:
         """Remove all episodes without a turn for this time. Return how many were removed."""
-        return await self._idle.forget(idle)
+        return await self._idle_remover.forget(idle)
 
     async def erase(self, principal: Principal) -> int:
         """Remove every episode of a user. Return how many were removed."""

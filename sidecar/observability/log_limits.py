@@ -22,6 +22,7 @@ PERIOD: Final = 60.0
 MOST_KINDS: Final = 500
 """The most kinds with their own limit at a time. Further kinds share one limit."""
 OTHER: Final = "other"
+"""The event of the one kind to which all further kinds belong."""
 
 
 class Kind(Struct, frozen=True):

@@ -28,6 +28,9 @@ class LossyQueue(logging.Handler):
     """Queues records for the writing thread; counts those without room, and those above the limit of their kind.
 
     Attributes:
+        lost: number of records that found no room or could not be written.
+        limit: omits records of a kind that is too frequent.
+        waiting: the queued records, oldest first.
         news: set while the thread polls, or will poll next.
         urgent: set by records that must not wait (errors, and lines that other processes wait for), and by the end.
 
@@ -47,7 +50,8 @@ class LossyQueue(logging.Handler):
         self._most = most
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Queue a record, unless there are too many of its kind. The lock of a handler is not needed for a deque."""
+        """Queue a record, unless there are too many of its kind. Takes no lock, unlike other handlers."""
+        # `logging` would lock around `emit`; a deque needs no lock.
         passes = record.name == self._always or self.limit.passes(record)
         if passes:
             self.emit(record)

@@ -78,9 +78,11 @@ class OutboxWorker:
     """The thread that empties the outbox.
 
     Args:
+        outbox: the queues to empty.
         ship: the function that sends each signal.
         interval: seconds between two rounds.
-        on_contact: called when the collector stops accepting items, and when it accepts them again.
+        on_contact: called in the thread with False when the collector stops accepting items, and with True when it
+            accepts them again.
     """
 
     def __init__(

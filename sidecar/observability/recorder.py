@@ -65,16 +65,16 @@ class MeasuringRecorder(ScoreReports):
         self._log = StructuredLog("sidecar.operations")
         self._unknown_types: set[tuple[str, str]] = set()
         self._beginnings = OrderedDict[Digest, None]()
-        self._count_envelopes(metrics)
-        self._count_children(metrics)
-        self._count_turns(metrics)
-        self._count_episodes(metrics)
-        self._count_surfaces(metrics)
+        self._create_envelope_metrics(metrics)
+        self._create_child_metrics(metrics)
+        self._create_turn_metrics(metrics)
+        self._create_episode_metrics(metrics)
+        self._create_surface_metrics(metrics)
         self._anomalies = metrics.counter(names.ANOMALIES, "Things that should not happen.", "kind")
         for kind in ALERTING:
             self._anomalies.add(kind, by=0)
 
-    def _count_envelopes(self, metrics: Metrics) -> None:
+    def _create_envelope_metrics(self, metrics: Metrics) -> None:
         self._principal = metrics.counter(names.PRINCIPAL_MISMATCH, "Envelopes for another user.", "consumer")
         self._version = metrics.counter(names.VERSION_MISMATCH, "Payloads of another major version.", "consumer")
         for counter in (self._principal, self._version):
@@ -90,7 +90,7 @@ class MeasuringRecorder(ScoreReports):
         )
         self._data_seconds = metrics.histogram(names.DATA_CALL_SECONDS, "Time of data services.", SLOW, "tool_id")
 
-    def _count_children(self, metrics: Metrics) -> None:
+    def _create_child_metrics(self, metrics: Metrics) -> None:
         self._child_seconds = metrics.histogram(
             names.CHILD_SECONDS, "Time of sub-agents.", SLOW, "sub_agent_id", "outcome"
         )
@@ -111,7 +111,7 @@ class MeasuringRecorder(ScoreReports):
             names.STATUS_DECISIONS, "Reports by what became of them.", "sub_agent_id", "decision"
         )
 
-    def _count_turns(self, metrics: Metrics) -> None:
+    def _create_turn_metrics(self, metrics: Metrics) -> None:
         self._turns = metrics.counter(names.TURNS_ENDED, "Turns that ended.", "close_reason", "cap")
         self._idle_ended = metrics.counter(names.IDLE_TURNS_ENDED, "Idle turns that were ended.", "why")
         for why in ("lifetime", "room"):
@@ -137,12 +137,12 @@ class MeasuringRecorder(ScoreReports):
         self._dispatches = metrics.counter(names.DISPATCHES, "Dispatches that settled.", "result")
         self._overhead = metrics.histogram(names.OVERHEAD_SECONDS, "Time of the sidecar itself.", FAST)
 
-    def _count_episodes(self, metrics: Metrics) -> None:
+    def _create_episode_metrics(self, metrics: Metrics) -> None:
         self._compaction = metrics.counter(names.COMPACTION, "Turns bound, by compaction being due.", "due")
         self._episode_turns = metrics.histogram(names.EPISODE_TURNS, "Turns of the episode at a bind.", TURNS)
         self._episode_tokens = metrics.histogram(names.EPISODE_TOKENS, "Estimated tokens at a bind.", TOKENS)
 
-    def _count_surfaces(self, metrics: Metrics) -> None:
+    def _create_surface_metrics(self, metrics: Metrics) -> None:
         self._offered = metrics.histogram(names.OFFERED_TOKENS, "Estimated tokens of tools and prefix.", TOKENS)
         self._prefixes = metrics.counter(names.PREFIXES, "Binds by whether their prefix was bound before.", "prefix")
         for prefix in ("repeated", "new"):
@@ -192,7 +192,7 @@ class MeasuringRecorder(ScoreReports):
             self._episode_tokens.observe(estimated_tokens)
 
     def surface_bound(self, beginning: Digest, estimated_tokens: int) -> None:
-        """Count the size of a turn's surface, and whether a provider can have cached it."""
+        """Count the size of a turn's surface, and whether its prompt `beginning` may be in a provider's cache."""
         self._offered.observe(estimated_tokens)
         self._prefixes.add("repeated" if beginning in self._beginnings else "new")
         self._beginnings[beginning] = None
@@ -226,7 +226,7 @@ class MeasuringRecorder(ScoreReports):
         if len(ran) > 1:
             self._fan_out_calls.add("succeeded", by=succeeded)
             self._fan_out_calls.add("not_succeeded", by=len(ran) - succeeded)
-            self._partial.add(by=int(0 < succeeded < len(ran)))  # adds 0 otherwise: no branch, no other series
+            self._partial.add(by=int(0 < succeeded < len(ran)))  # adds 0 if all or none succeeded
         self._time_of_turn(record, distinct, [call.started_at for call in ran if call.started_at is not None])
         self._failsafes.add(by=len([None for report in fields["intents"] if report["failsafe"]]))
         self._always.info(event_names.ROUTING_DECISION, "the turn has ended", **fields)
@@ -263,7 +263,7 @@ class MeasuringRecorder(ScoreReports):
         self._without_context.add(orchestrator_id)
 
     def text_changed(self, slot: str) -> None:
-        """Count an attempt whose text was changed."""
+        """Count an attempt from whose text hidden characters or special tokens were removed."""
         self._texts_changed.add(slot)
 
     def daily_limit(self, slot: str, reason: str) -> None:
@@ -280,7 +280,7 @@ class MeasuringRecorder(ScoreReports):
         self._effects.add(slot, tool_id, str(result))
 
     def principal_mismatch(self, slot: str, tool_id: str, child_id: str) -> None:
-        """Count for the security alert. `security_incident` writes the line of the log. Source: PC2-FR-12d."""
+        """Count an envelope for another user. `security_incident` writes the line of the log. Source: PC2-FR-12d."""
         self._principal.add(names.CONSUMER)
 
     def security_incident(self, slot: str, tool_id: str, child_id: str, reason: str) -> None:

@@ -68,7 +68,13 @@ class MeasuringRolloutRecorder:
         self._gates.add(definition_id, gate)
 
     def definitions_seen(self, version: str, waiting: Sequence[PendingPromotion], major: Sequence[MajorChange]) -> None:
-        """Log that binds use a version of the definitions, and which of its definitions serve no user yet."""
+        """Log that binds use a version of the definitions.
+
+        Args:
+            version: of the definitions.
+            waiting: definitions that serve no user yet.
+            major: definitions of which an earlier content still serves.
+        """
         # First what still serves: the old content of a changed definition, which an operator may believe replaced.
         for change in major:
             fields = {"definition_id": change.definition_id, "slot": change.slot}

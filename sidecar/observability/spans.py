@@ -81,7 +81,7 @@ class _Tool(RecordedSpan):
     def __init__(self, span: Span, parent: TraceContext, clean: Clean) -> None:
         super().__init__(span, parent.tracestate, clean)
         self._parent = parent
-        self.enter()
+        self.enter()  # the log lines of the data call belong to this span, until `ended`
 
     def ended(self, failure: str, cache_meta_json: str) -> None:
         if cache_meta_json:

@@ -87,7 +87,7 @@ def sender() -> Resource:
 
 
 def provider_of(sampler: Sampler, resource: Resource, processor: SpanProcessor) -> TracerProvider:
-    """Return a provider of its own, so that plugins that use OpenTelemetry's global provider do not interfere."""
+    """Return a new provider: plugins that use OpenTelemetry's global provider then do not interfere."""
     # No hook at the exit of the interpreter: `close` ends the provider in the order that composition chose.
     provider = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(processor)

@@ -73,7 +73,8 @@ class DispatchRequest(msgspec.Struct, frozen=True):
     Attributes:
         binding_digest: identifies the tools that the model saw; it must be that of the bound surface.
         dispatch_id: created by the client; a repeated request with this id attaches to the running dispatch.
-        prior_context: summary of the conversation for sub-agents that were not called last.
+        prior_context: summary of the conversation, for sub-agents that the last turn with calls did not call.
+        task_prompt: the user's message of this turn, for the sub-agents; empty if the client does not give it.
         on_disconnect, continue_for: what happens to the calls once no listener is left.
     """
 

@@ -43,13 +43,15 @@ class Health:
     async def set_serving(self, serving: bool) -> None:
         """Change the status and notify the watchers."""
         async with self._changed:
-            # Status and notification under one lock: a watcher that checks in between would wait for the next change.
+            # Each watcher compares the status under the lock, too: it either sees the new one, or waits already and is
+            # notified.
             self._serving = serving
             self._changed.notify_all()
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs."""
         parse = health_pb2.HealthCheckRequest.FromString
+        # `reserved`: served under any load.
         return (
             Method(SERVICE + "Check", MethodShape.ONE_TO_ONE, parse, self._check, reserved=True),
             Method(SERVICE + "Watch", MethodShape.ONE_TO_MANY, parse, self._watch, reserved=True),

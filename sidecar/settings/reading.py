@@ -102,7 +102,9 @@ def _insert(document: dict[str, Any], path: SettingPath, text: str) -> str | Non
 
 
 def _below(kind: Any, part: str) -> tuple[Any, tuple[str, ...] | None]:
-    """Look up a setting of a section, or a key of a table. A table accepts every name.
+    """Look up a setting of a section, or a key of a table.
+
+    A table, and a value of any type, accept every name except the empty one. A plain value contains no names.
 
     Returns:
         If it exists, its type, and None. Otherwise None, and the names to choose from.
@@ -110,10 +112,12 @@ def _below(kind: Any, part: str) -> tuple[Any, tuple[str, ...] | None]:
     kind = _without_none(kind)
     if isinstance(kind, type) and issubclass(kind, Section):
         declared = kind.SETTINGS.get(part)
-        return (None, tuple(kind.SETTINGS)) if declared is None or not part else (declared.kind, None)
+        return (None, tuple(kind.SETTINGS)) if declared is None else (declared.kind, None)
     if get_origin(kind) is dict and part:
         return get_args(kind)[1], None
-    return (kind, None) if kind is Any and part else (None, ())
+    if kind is Any and part:
+        return kind, None
+    return None, ()
 
 
 def _without_none(kind: Any) -> Any:

@@ -142,7 +142,9 @@ async def test_a_turn_is_shown_with_every_event_of_every_child() -> None:
         _, expanded, _ = await run(at, show_turn, TurnOptions("t-1", expand=True))
         _, text, _ = await run(at, show_turn, TurnOptions("t-1", as_json=True))
         turn = json.loads(text)
-        _, one, _ = await run(at, show_turn, TurnOptions("t-1", children=(turn["children"][1]["child_id"],)))
+        second = turn["children"][1]["child_id"]
+        _, one, _ = await run(at, show_turn, TurnOptions("t-1", children=(second,)))
+        _, lines, _ = await run(at, show_turn, TurnOptions("t-1", children=(second,), follow=True, as_json=True))
 
     assert [child["sub_agent_id"] for child in turn["children"]] == ["shop", "rewards"]
     for child in turn["children"]:
@@ -154,6 +156,7 @@ async def test_a_turn_is_shown_with_every_event_of_every_child() -> None:
     assert "final_status" not in condensed
     assert '"final_status": "completed"' in expanded
     assert "0 shop " not in one
+    assert {json.loads(line)["child_id"] for line in lines.splitlines()} == {second}
     assert "1 rewards " in one
 
 
@@ -201,6 +204,7 @@ async def test_episodes_are_listed_and_read() -> None:
         _, rows, _ = await run(at, show_episodes, 20, as_json=True)
         code, said, _ = await run(at, show_episode, EpisodeOptions("episode-1", "user-1", full=True))
         missing, _, errors = await run(at, show_episode, EpisodeOptions("episode-1", "user-2"))
+        as_json, _, _ = await run(at, show_episode, EpisodeOptions("episode-1", "user-2", as_json=True))
 
     assert out.splitlines()[1].split()[2:] == ["episode-1", "user-1", "1", "shop"]
     assert json.loads(rows)[0]["turn_count"] == 1
@@ -208,7 +212,7 @@ async def test_episodes_are_listed_and_read() -> None:
     assert "user       Any offers?" in said
     assert "shop was asked: what is new?" in said
     assert "assistant  Here you are." in said
-    assert (missing, "sidecar episodes" in errors) == (RecordExit.NOT_FOUND, True)
+    assert (missing, as_json, "sidecar episodes" in errors) == (RecordExit.NOT_FOUND, RecordExit.NOT_FOUND, True)
 
 
 async def test_a_turn_that_nobody_knows_is_answered_with_those_there_are() -> None:

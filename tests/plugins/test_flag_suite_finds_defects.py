@@ -144,8 +144,8 @@ class LosesHints(MemoryFlags):
 
     async def changed(self) -> None:
         """Forget what was before."""
-        self._moved.clear()
-        await self._moved.wait()
+        self._wake.clear()
+        await self._wake.wait()
 
 
 class Clings(MemoryFlags):

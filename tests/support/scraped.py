@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 
@@ -39,9 +39,21 @@ def dashboard_queries() -> Sequence[str]:
 
 def panel_queries(dashboard: str, title: str) -> Sequence[str]:
     """Return the queries of one panel, over the shortest window that has data at a scrape a second."""
+    targets = _panel(dashboard, title)["targets"]
+    return [_with_values(target["expr"].replace("$__rate_interval", "10s")) for target in targets]
+
+
+def panel_unit(dashboard: str, title: str) -> str:
+    """Return the unit of one panel, as Grafana names it."""
+    return str(_panel(dashboard, title)["fieldConfig"]["defaults"]["unit"])
+
+
+def _panel(dashboard: str, title: str) -> dict[str, Any]:
     file = json.loads((DASHBOARDS / f"{dashboard}.json").read_text(encoding="utf-8"))
-    (panel,) = (each for row in file["panels"] for each in (row, *row.get("panels", [])) if each["title"] == title)
-    return [_with_values(target["expr"].replace("$__rate_interval", "10s")) for target in panel["targets"]]
+    panels = (each for row in file["panels"] for each in (row, *row.get("panels", [])))
+    (panel,) = (each for each in panels if each["title"] == title)
+    found: dict[str, Any] = panel
+    return found
 
 
 def _with_values(query: str) -> str:

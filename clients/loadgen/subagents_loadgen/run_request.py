@@ -40,7 +40,7 @@ exit codes:
   0    measured; every answer conformed to the contract
   1    an answer violated the contract, a threshold was not met, or more operations failed than --max-failed allows
   2    the command line or the scenario is invalid, or names an address on another machine without --allow-remote
-  3    not measured: the server is unavailable, or refuses the first bind
+  3    not measured: a target is unavailable or refuses the first bind, or a file (boot secret, --compare) is unreadable
   130  interrupted; the report covers the time until then
 """
 BESIDE_A_FILE: Final = frozenset(

@@ -66,20 +66,21 @@ class PostgresMemory(TabledMemory):
                 await self._connections.run(self._upgrade)
                 self._opened = True  # only now: after a failure the next call tries again
                 if self._keep_idle is not None:
-                    self._idle.start(self._keep_idle)
+                    self._idle_remover.start(self._keep_idle)
 
     async def close(self) -> None:
         """Close the connections; may be called twice."""
-        await self._idle.close()
+        await self._idle_remover.close()
         self._connections.close()
 
     async def _upgrade(self, connection: Any) -> None:
         await upgrade_tables(connection, load_migrations(PACKAGE), redacted_dsn(self._dsn), TABLE, LOCK)
 
     async def _read(self, work: Callable[[], Steps[Result]]) -> Result:
-        # Read committed: each statement sees what was committed before it. A turn is inserted in one transaction, and
-        # turns that are newer than the first statement are ignored. An episode that is removed meanwhile may lack
-        # answers.
+        # A transaction of the isolation level `read committed` is enough, although each of its statements sees what was
+        # committed before that statement. A turn is inserted in one transaction, and `TabledMemory` ignores the rows of
+        # turns that the statement for the turns did not return. If the episode is removed between two statements, turns
+        # are returned without their answers; the next read finds no episode.
         return await self._write(work)
 
     async def _write(self, work: Callable[[], Steps[Result]]) -> Result:

@@ -72,7 +72,7 @@ class SqliteMemory(TabledMemory):
                 # In the background: reading all keys of a large file takes seconds, and calls work without them.
                 self._loading = asyncio.create_task(self._known.load(self._engine), name="load known episodes")
                 if self._keep_idle is not None:
-                    self._idle.start(self._keep_idle)
+                    self._idle_remover.start(self._keep_idle)
             return self._engine
 
     @property
@@ -109,7 +109,7 @@ class SqliteMemory(TabledMemory):
         # First, so that no call reopens the file after this method has taken the engine.
         self._closed = True
         # Before the engine: a removal that is running would find it closed.
-        await self._idle.close()
+        await self._idle_remover.close()
         async with self._opening:
             engine, self._engine = self._engine, None
         if engine is not None:

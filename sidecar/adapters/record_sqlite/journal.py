@@ -24,7 +24,8 @@ EPISODES: Final = """
 SELECT episode_id, episode_id FROM turns WHERE called = 1 AND episode_id > ?
   GROUP BY episode_id ORDER BY episode_id LIMIT ?
 """
-"""A page of the episodes with a turn that called a sub-agent, as rows of position and key; for `KnownKeys`."""
+"""A page of the episodes with a turn that called a sub-agent. `KnownKeys` expects a position and a key in each row; an
+episode's id is both."""
 Result = TypeVar("Result")
 Report = Callable[[str, str], None]
 PAGE: Final = 50
@@ -33,6 +34,8 @@ PAGE: Final = 50
 
 class SqliteJournal(SqliteArchiveReads):
     """Implements `Journal` in one file. This process has the lock of the file, so all earlier instances are dead.
+
+    The base class adds the reads for verification.
 
     Create it with `open`, or directly with an open engine.
 
@@ -96,21 +99,21 @@ class SqliteJournal(SqliteArchiveReads):
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
         """Append facts in one transaction; return for each turn whether its facts were stored."""
         for each in appends:
-            # Noted before the write, even if it fails: the filter may have an episode too many, but must not lack one.
+            # Before the write, which may fail: `_episodes` may have an episode too many, but must not lack one.
             if each.index is not None and each.index.called:
                 self._episodes.note(each.index.episode_id)
         try:
             return await self._engine.write(lambda connection: self._append(connection, appends))
         except BaseException:  # also if the commit failed, which `_append` does not see
-            self._appending.forget()
+            self._appending.forget()  # the cache contains numbers and roots that were not stored
             raise
 
     def _append(self, connection: apsw.Connection, appends: Sequence[TurnAppend]) -> Sequence[bool]:
         try:
             return self._appending.append(connection, appends)
         except BaseException:
-            # Also here, in the writer's thread. If the caller was cancelled, `append` has called `forget` too early:
-            # this append may have begun after it and filled the cache again.
+            # Also here, in the writer's thread: if its caller was cancelled, `append` may have discarded the cache
+            # before this method ran, and this method may have filled the cache again.
             self._appending.forget()
             raise
 
@@ -144,7 +147,10 @@ class SqliteJournal(SqliteArchiveReads):
         return await self._read(lambda connection: reading.last_called(connection, episode_id))
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId | None]]:
-        """Return dispatches without a living owner. Only turns that were open before this start can have some."""
+        """Return dispatches without a living owner. None instead of a dispatch: the turn cannot be read.
+
+        Only turns that were open before this start can have such dispatches.
+        """
         while self._looked_up_to < self._newest_at_start:
             page = partial(reading.open_turns, after=self._looked_up_to, up_to=self._newest_at_start, limit=PAGE)
             # In pages, because the reader's thread also serves requests, which would wait for one long read.
@@ -176,13 +182,14 @@ class SqliteJournal(SqliteArchiveReads):
 
     async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
         """Return the turns of the next facts after these watermarks. See the port."""
+        # `only` is for journals with a sequence for each instance; this one has a single sequence.
         return await self._read(lambda connection: changes_since.changed(connection, after, limit))
 
     async def erased_turns(self) -> Sequence[TurnId]:
         """Return the turns whose texts were erased."""
         return await self._read(changes_since.erased_turns)
 
-    # --- archive
+    # --- retention, erasure and search
 
     async def removable(self, ended_before: datetime) -> Sequence[RootState]:
         """Return the roots of the days that retention may remove."""
@@ -217,6 +224,7 @@ class SqliteJournal(SqliteArchiveReads):
         return await self._engine.write(lambda connection: archive.remove_frames(connection, ended_before))
 
     async def _read(self, work: Callable[[apsw.Connection], Result], what: str = "") -> Result:
+        # `what` is only for the messages of the offline reader, which has the same base class.
         return await self._engine.read(work)
 
 

@@ -7,7 +7,7 @@ from sidecar.adapters.migrations import load_migrations
 from sidecar.adapters.sqlite import Schema
 
 APPLICATION_ID: Final = 0x5343_5231
-"""`SCR1`."""
+"""The text `SCR1` as a number."""
 
 
 @cache

@@ -183,8 +183,8 @@ def show_episode(commands: TurnCommands, options: EpisodeOptions) -> int:
         episode = client.episode(request)
         if options.as_json:
             screen.write(_json(message_to_json(episode)))
-            return
-        screen.show(_episode_lines(episode))
+        else:
+            screen.show(_episode_lines(episode))
         # The sidecar answers an unknown id with an empty conversation and not with an error.
         if not episode.turns and not episode.HasField("summary"):
             raise RecordUnavailable(
@@ -226,10 +226,12 @@ def _follow(client: RecordClient, screen: Screen, commands: TurnCommands, option
         for child in message.children:
             names[child.child_id] = f"{child.emission_index} {clean(child.sub_agent_id)}"
         for event in message.events:
+            if options.children and event.child_id not in options.children:
+                continue
             if begin is None:
                 # With --json: one object on a line, so that a program can read each as it comes.
                 screen.write(json.dumps(message_to_json(event), ensure_ascii=False))
-            elif not options.children or event.child_id in options.children:
+            else:
                 label = names.get(event.child_id, "")[:16].ljust(17)
                 screen.show([event_line(event, begin, label)])
     # Read again: the stream has events only, and not the outcomes that the bars show.

@@ -1,4 +1,4 @@
-"""All checks of `sidecar doctor`, in the order in which a start needs what they check."""
+"""All checks of `sidecar doctor`, in the order in which a starting sidecar needs the checked things."""
 
 import asyncio
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def _definitions(settings: Settings, catalogue: Catalogue | None, problems: list
     yield ok(area, about, f"{len(catalogue.cards)} agents, {len(catalogue.tools)} tools")
     yield from (warning(area, about, problem, "not an error: a start accepts it") for problem in problems)
     # Errors here although a running sidecar only logs them: doctor examines a start, and a start would refuse these
-    # names.
+    # names, and these addresses of runner hosts (`invalid_targets`).
     wrong = [*unknown_names(settings, names_of(catalogue)), *invalid_targets(settings, catalogue)]
     yield from (error("settings", "", problem, "correct the name in the settings") for problem in wrong)
 

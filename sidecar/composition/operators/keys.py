@@ -15,14 +15,22 @@ from sidecar.settings.operators import OperatorSettings
 
 
 class OperatorKeys(Struct, frozen=True):
-    """The verifier of the keys, and the limits of each key by its id."""
+    """The operators' keys.
+
+    Attributes:
+        judge: verifies signatures that were made with these keys.
+        limits: the limits of each key, by the key's id.
+    """
 
     judge: SignatureVerifier
     limits: Mapping[str, KeyLimits]
 
     @property
     def anybody_beside_others(self) -> tuple[str, ...]:
-        """Ids of keys without limits, if other keys have limits, which are then ineffective."""
+        """Names (as in the settings) of the keys without limits; empty if no other key has limits.
+
+        The limits of the other keys have no effect for a person who also has one of these keys.
+        """
         free = tuple(each.name for each in self.limits.values() if each.is_unrestricted)
         return free if len(free) < len(self.limits) else ()
 

@@ -26,6 +26,7 @@ FIRST_WORDS: Final = 3
 _WORD: Final = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _WHEN: Final = re.compile(r"\b(?:when|whenever|if|use (?:it|this|for)|ask (?:it|this)|for questions)\b", re.IGNORECASE)
 _WHEN_NOT: Final = re.compile(r"\b(?:not|never|cannot|except|rather than|leave)\b|n['\u2019]t\b", re.IGNORECASE)
+# Text that orders the model to do something, instead of describing the assistant.
 _ORDERS: Final = re.compile(
     r"\b(?:always|never|first)\s+(?:call|use|ask|choose|pick|prefer|select|route)\b"
     r"|\byou\s+(?:must|should|shall|have to|need to)\b"
@@ -33,6 +34,7 @@ _ORDERS: Final = re.compile(
     r"|\b(?:ignore|disregard|override)\b|\bprefer\s+this\b|\bbefore\s+(?:any|every|all)\s+other\b",
     re.IGNORECASE,
 )
+# A word that makes the words before it the name of a sub-agent, e.g. "agent" in "the gift cards agent".
 _KIND: Final = re.compile(r"\s+(?:assistant|agent|sub-?agent|vertical|specialist|tool)\b", re.IGNORECASE)
 _EDGE: Final = re.compile(r"\b")
 _TOOL: Final = re.compile(TOOL_PREFIX)

@@ -122,7 +122,8 @@ def _cycles(registries: Registries, slots: dict[Slot, tuple[str, ...]]) -> Itera
 def _circles_from(
     start: str, registries: Registries, slots: dict[Slot, tuple[str, ...]], done: set[str]
 ) -> Iterator[Problem]:
-    """Search depth first with an explicit stack: a long chain of definitions would exceed the recursion limit."""
+    """Yield the problems of the cycles that can be reached from a definition; add what was searched to `done`."""
+    # Depth first with an explicit stack: a long chain of definitions would exceed the recursion limit.
     path: dict[str, Iterator[tuple[int, str]]] = {start: _fillers(start, registries, slots)}
     while path:
         here = next(reversed(path))
@@ -150,7 +151,7 @@ def _fillers(name: str, registries: Registries, slots: dict[Slot, tuple[str, ...
 
 
 def _typing(registries: Registries) -> Iterator[Problem]:
-    """Check that tools with the same typing key have the same payload.
+    """Check that tools with the same typing key (`domain_type` and `enricher_id`) have the same payload.
 
     Otherwise an envelope could be checked against the wrong schema.
     """

@@ -25,15 +25,16 @@ MOST_SCORES: Final = 20
 MOST_USERS: Final = 200_000
 """The most users in each measure. Further users are not counted, and `full` is set."""
 SCHEDULE: Final = ((timedelta(hours=1), timedelta(minutes=1)), (timedelta(hours=12), timedelta(minutes=5)))
-"""Pairs: up to the first age of the step, blocks have the second length; after the last age, `LAST_LENGTH`.
+"""Pairs of an age of the step and a length: until the step has this age, its blocks have this length.
 
-The lengths are fixed in advance: blocks that depended on the observations would invalidate the tests.
+After the last age of the list, blocks have `LAST_LENGTH`. The lengths are fixed in advance: blocks that depended on the
+observations would invalidate the watchdog's statistical tests.
 """
 LAST_LENGTH: Final = timedelta(minutes=30)
 
 
 class RampStep(Struct, frozen=True):
-    """One step of a ramp: the same active definition and target at the same ramp.
+    """A period of a rollout in which active definition, target and ramp do not change.
 
     Attributes:
         since: when the ramp was set.
@@ -143,7 +144,7 @@ class ArmEvidence:
 
     def _block(self, arm: str, at: datetime) -> ArmBlock:
         number = block_of(at - self.step.since)
-        # Both arms at once: the tests compare the arms block by block.
+        # Both arms at once: the watchdog's statistical tests compare the arms block by block.
         return self.blocks.setdefault(number, {each: ArmBlock() for each in ARMS})[arm]
 
     def in_order(self) -> list[Mapping[str, ArmBlock]]:

@@ -154,6 +154,7 @@ def _routed(
 
 
 def _usage(read: int, written: int, cached: int | None = None, cost: int | None = None) -> Usage:
+    # `read` and `written` are input and output tokens.
     # -1 is written if a cost follows and no cached tokens were reported; see `Settlement.tokens`.
     return Usage(read, written, None if cached == -1 else cached, cost)
 

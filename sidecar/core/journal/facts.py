@@ -22,7 +22,7 @@ from subagents_errors import CallFailure
 
 
 class Intents(Part, frozen=True):
-    """An `IntentReport`."""
+    """An `IntentReport` in its stored form."""
 
     declared: int
     emitted: int
@@ -36,7 +36,7 @@ class ChildStart(Part, frozen=True):
     Attributes:
         step: emission index over the turn. Later facts name the child by it.
         after: microseconds from the fact's time.
-        contract: without texts and without what follows from its place.
+        contract: without texts, and without what `opening/contracts` derives from the child's position.
         parent: step of the child that delegates to it; None if the orchestrator called it.
     """
 
@@ -107,7 +107,7 @@ class Routing(Part, frozen=True):
     """The part of the routing decision that no other fact has.
 
     Attributes:
-        calls: dispatch by dispatch; without dispatches that the end did not know.
+        calls: dispatch by dispatch; without dispatches that the sidecar that ended the turn did not know.
         overhead: as in `RoutingRecord`, in microseconds.
         asserted_by, gate_passed: see `RoutingRecord`.
         undispatched: intents that the parent declared at the end.

@@ -25,6 +25,7 @@ None marks a field that the event does not have.
 
 SIDECAR_LOST: Final = "sidecar_lost"
 FAULT: Final = ("target", "address", "errno", "remedy")
+"""Details of an event that say where and how a connection broke, in the order of the fields of `Fault`."""
 ASKED: Final = ("kind", "question", "about_json", "answerer", "expires_at")
 """Values of `What.SUSPENDED` that events show; the receipt and the continuation state follow and are never shown."""
 TOKENS: Final = ("input_tokens", "output_tokens", "cached_input_tokens")
@@ -79,7 +80,7 @@ class About(msgspec.Struct, frozen=True):
     Attributes:
         digest: of the definition in its contract.
         attempt: number of the newest attempt; 0 before the first.
-        final_status: the final status if it were closed now.
+        final_status: the final status that the child would have if it were closed now.
         settled: `outcome`, `components`, `data_unavailable` and tokens of the outcome in the same fact; empty if it has
             none.
         delegated: `child_id`, `sub_agent_id` and `step_idx` of the child that it delegates to in the same fact.

@@ -73,8 +73,9 @@ def decide(head: TurnHead, facts: Iterable[Fact], known: Container[bytes]) -> Ac
     Args:
         head: the state of the turn.
         facts: in the order in which they are appended.
-        known: links of facts that are already on record; at least those of the group. A known fact is accepted
-            whichever sidecar appends it and whatever has happened since: only the reply to its first append was lost.
+        known: links of facts that are already on record, among them all of the group that are. A known fact is
+            accepted whichever sidecar appends it and whatever has happened since: only the reply to its first append
+            was lost.
     """
     new: dict[bytes, Fact] = {}
     for fact in facts:

@@ -72,7 +72,7 @@ class RecordedState:
         body = draft.body
         if isinstance(body, CallsSettled):
             for each in body.calls if not self._called else ():
-                # A call of an unknown tool has neither: a turn with only such calls reached no sub-agent.
+                # A call of an unknown tool has neither child nor slot; a turn with only such calls used no sub-agent.
                 self._called = self._called or each.ran or each.slot is not None
         elif isinstance(body, DispatchOpened | TurnEnded):
             if body.claims is not None:

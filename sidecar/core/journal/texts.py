@@ -36,7 +36,8 @@ class Texts(Part, frozen=True):
     Attributes:
         contracts: of the children that open, in their order.
         outcomes: of the calls that settle, in their order.
-        values: of the marks, in their order, child after child.
+        values: of the marks, in their order, child after child. In a `DispatchOpened`, the answers to questions (see
+            `answers_of`); in a `ScoreRecorded`, the explanation.
     """
 
     user: UserTexts | None = None

@@ -216,7 +216,7 @@ def with_progress(head: TurnHead, fact: Fact, ends: Set[ExecutionState], repeats
             raise JournalCorrupt(Reason.CHILD_CLOSED, child.child_id)
     refuse_outdated(head, fact)
     link = fact.stored.link
-    # Their calls settle, so a later fact about these children must follow this one.
+    # Also children without events here: their calls settle, so a later fact about these children must follow this one.
     for step in named_steps(head, body) if isinstance(body, CallsSettled) else ():
         children[step] = replace(children[step], link=link)
     for each in progress:

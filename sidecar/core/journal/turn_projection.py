@@ -111,7 +111,7 @@ class TurnProjection:
     def _opened(self, draft: Draft, body: facts.DispatchOpened) -> DispatchOpened:
         claims = self._bind(body.claims, draft.texts.user)
         request = request_of(body.dispatch_id, body.asked, draft.texts.request or RequestTexts(), draft.texts.values)
-        # Derived, not stored: a takeover restores the request from it, and a repeated request is compared with that.
+        # Derived, not stored. A takeover restores the request from it; a repetition must have the same fingerprint.
         request_json = request.to_json()
         opened = DispatchOpened(
             turn_id=self.turn_id,
@@ -149,7 +149,7 @@ class TurnProjection:
     ) -> ChildReading:
         of, parent = dispatch.opened, None if start.parent is None else self.children[start.parent]
         place = start.step - of.first_step
-        # A call takes what its contract repeats from the request, a delegated child from the contract of its parent.
+        # The contract of a call repeats values of the request; that of a delegated child, of its parent's contract.
         contract: Contract = restored(
             start.contract,
             texts,

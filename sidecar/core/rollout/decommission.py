@@ -45,14 +45,14 @@ HAPPENINGS: Final = {
     "decide": RolloutEventKind.DECOMMISSION_DECIDED,
     "undo": RolloutEventKind.DECOMMISSION_UNDONE,
 }
-"""Events by `DecommissionMark.step`; of the five steps it is `DECOMMISSION_STEP`."""
+"""Kinds of events by `DecommissionMark.step`; the kind for each of the five steps is `DECOMMISSION_STEP`."""
 
 
 class StepCompletion(msgspec.Struct, frozen=True, kw_only=True):
     """The statement that a step is complete.
 
     Attributes:
-        code: for step 3, otherwise None.
+        code: what became of the code, as step 3 states it; None for the other steps.
         confirmed: the operator's statement; required for the steps of `ON_THEIR_WORD`.
     """
 

@@ -170,7 +170,7 @@ def _served_at_once(before: SlotRollout, change: Change, card: Card, by: Actor) 
     )
     # Counted from `before`: `change` may have counted already, and one write has one revision.
     after = msgspec.structs.replace(rollout.with_facts(serving), active=card.digest, revision=before.revision + 1)
-    # One event `definition_seen` says both: the definition was seen, and it serves.
+    # A single event `definition_seen` says that the definition was seen and that it serves.
     other_events = tuple(event for event in change.events if event.what is not RolloutEventKind.SEEN)
     return Change(after, (), (*other_events, _event(rollout.slot, serving, RolloutEventKind.SEEN, by, AT_ONCE)))
 
@@ -221,8 +221,9 @@ def _pair_of(known: DefinitionFacts, named: str | None, *, moved: bool) -> tuple
 
     A flag that gates stays until it is retired, whatever the entry names. Otherwise a change of the configuration would
     end a pause and disarm the kill switch without any gate. A flag that is named for the first time, or again after the
-    flags were retired, gates again; otherwise the entry would promise a switch that does nothing (TN-59). The ramp has
-    switched on neither that flag nor the flags of a definition that has moved to another vertical.
+    flags were retired, gates again; otherwise the entry would promise a switch that does nothing (TN-59). The stage of
+    such a pair is `NAMED`, because the ramp has not switched it on. The same holds if the definition has `moved` to
+    another vertical, whose backend may be another one.
     """
     # Also if the entry names no flag any more: a flag that gates stays until an operator retires it, or a change of the
     # file would end a pause.

@@ -70,6 +70,9 @@ class Override(msgspec.Struct, frozen=True):
     """An operator's permission for one `fail` of one step; never for an outage or a policy's denial.
 
     Source: PF1-FR-4c.
+
+    Attributes:
+        from_ramp, to_ramp: the ramps before and after the step, in basis points.
     """
 
     gate: str
@@ -81,7 +84,7 @@ class Override(msgspec.Struct, frozen=True):
 
 
 class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One definition, by digest.
+    """The rollout of one content of a definition, which its digest identifies.
 
     Attributes:
         shape: digest of model, tools and blocks; a different shape is a major change (PF1-FR-12a).

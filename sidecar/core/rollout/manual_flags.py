@@ -76,7 +76,7 @@ def flag_of(facts: DefinitionFacts, kind: FlagKind) -> str:
 def definitions_using(
     rollouts: Iterable[SlotRollout], name: str, is_there: Callable[[Vertical], bool]
 ) -> tuple[FlaggedDefinition, ...]:
-    """Return every definition that a flag gates, by slot.
+    """Return every definition that a flag gates, slot after slot in the order of `rollouts`.
 
     Args:
         rollouts: all rollouts.

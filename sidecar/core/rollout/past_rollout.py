@@ -42,7 +42,11 @@ def as_of(
 
 
 def _unheard_of(present: SlotRollout, row: TransitionEvent | RolloutEvent) -> DefinitionFacts:
-    """Return a definition in its first state; a definition that was revised since is identified by its id."""
+    """Return a definition in its first state.
+
+    Values that the audit lacks come from the present definition with the row's digest, or, if that was revised since,
+    from one with the row's id.
+    """
     known = present.definitions.get(row.digest) or next(iter(present.of_id(row.subagent_id)), None)
     flag = known.flag if known else None
     return DefinitionFacts(

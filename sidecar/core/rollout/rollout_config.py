@@ -36,8 +36,8 @@ def configure(rollout: SlotRollout, digest: Digest, mode: RolloutMode, curve: tu
         by: the operator, and the reason.
 
     Raises:
-        TransitionRefused: the curve does not rise, or begins with 100 %; or the control arm of another definition
-            would be added.
+        TransitionRefused: the curve is invalid (see `curve_problems`); or the mode admits the control arm, and
+            another definition than that of `digest` is active.
     """
     facts = facts_of(rollout, digest)
     problem = next(curve_problems(curve), "")

@@ -120,7 +120,7 @@ def with_events(change: Change, *events: RolloutEvent) -> Change:
 
 def next_revision(rollout: SlotRollout) -> SlotRollout:
     """Return the rollout with its next revision."""
-    # Other writers compare revisions: a change with an unchanged one would be overwritten unnoticed.
+    # Other writers compare revisions: a change that keeps the revision would be overwritten unnoticed.
     return msgspec.structs.replace(rollout, revision=rollout.revision + 1)
 
 

@@ -81,7 +81,7 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: Actor) -> Change
     an operator may raise a ramp; every role that may call the step may lower it. Source: PF1-D-64.
 
     Raises:
-        RoleRequired: a raise by another role.
+        RoleRequired: a raise by any other role.
         TransitionRefused: not in `promote`; inactive although it was active before; a first step to 100 %; a step that
             is not on the declared curve; an open breach that is not acknowledged.
     """
@@ -131,7 +131,7 @@ def ramp_down(rollout: SlotRollout, digest: Digest, breach_id: str, by: Actor) -
 
 
 def acknowledge(rollout: SlotRollout, digest: Digest, breach_id: str, by: Actor) -> Change:
-    """Acknowledge a breach, which the next non-zero step requires. Raises `TransitionRefused` if there is none."""
+    """Acknowledge a breach, which the next non-zero step requires. Raises `TransitionRefused` if it is not open."""
     facts = facts_of(rollout, digest)
     breach = facts.breach
     if breach is None:
@@ -242,7 +242,7 @@ def override(rollout: SlotRollout, digest: Digest, by: Actor, *, gate: str, to: 
 
 
 def retire_flags(rollout: SlotRollout, digest: Digest, by: Actor) -> Change:
-    """Retire the flags. Raises `TransitionRefused` unless it serves all users. Source: PF1-D-35, TN-59."""
+    """Retire the flags of a definition that serves all users. Raises `TransitionRefused`. Source: PF1-D-35, TN-59."""
     facts = facts_of(rollout, digest)
     if facts.flags is FlagPair.RETIRED:
         return Change(rollout)

@@ -1,4 +1,4 @@
-"""Translates requests to read rollouts to plain values, and the state of rollouts to messages."""
+"""Translates the messages about reading rollouts: requests into plain values, the state of rollouts into answers."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -22,8 +22,8 @@ from sidecar.rpc.translate import decommissions, enums, rollout_enums, steps
 from sidecar.rpc.translate.fields import Fields, fill_duration, fill_timestamp
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
-MOST_NUMBER: Final = 2**53
-"""The largest sequence: JSON clients read numbers as floats, which are exact up to this value."""
+LARGEST_SEQUENCE: Final = 2**53
+"""The largest number of an audit row: JSON clients read numbers as floats, which are exact up to this value."""
 LONGEST_PRINCIPAL: Final = 256  # characters
 LONGEST_ARM: Final = 128  # characters
 LARGEST_ANSWER: Final = 60 * 1024
@@ -68,7 +68,7 @@ def watch_audit(message: pb.WatchAuditRequest) -> AuditQuery:
     slot = Slot(fields.definition_name("slot", message.slot)) if message.slot else None
     name = message.definition_id
     definition_id = DefinitionId(fields.definition_name("definition_id", name)) if name else None
-    after = fields.count("after_sequence", message.after_sequence, MOST_NUMBER)
+    after = fields.count("after_sequence", message.after_sequence, LARGEST_SEQUENCE)
     fields.check()
     return AuditQuery(slot=slot, definition_id=definition_id, after=after)
 
@@ -140,7 +140,10 @@ def replica_message(replica: Replica) -> pb.Replica:
 
 
 def audit_messages(rows: Sequence[AuditRow]) -> Iterator[pb.WatchAuditResponse]:
-    """Yield a page of audit rows in messages below the size limit: a transition names every active flag."""
+    """Yield a page of audit rows in as many messages as the size limit demands.
+
+    A row can be large, because a transition names every active flag.
+    """
     answer, size = pb.WatchAuditResponse(), 0
     for message in map(audit_message, rows):
         size += message.ByteSize()
@@ -167,9 +170,9 @@ def audit_message(row: AuditRow) -> pb.AuditRow:
         request_id=body.request_id,
     )
     fill_timestamp(message.requested_at, body.at)
-    # A step of a decommission is a rollout event, too, with a mark; it has a row of its own kind.
     if isinstance(body, TransitionEvent):
         _fill_transition(message.transition, body, row.effective_at)
+    # A step of a decommission is a `RolloutEvent` with `decommission`. Clients get it as a row of its own kind.
     elif body.decommission is not None:
         decommissions.fill_row(message.decommission, body, body.decommission)
     else:
@@ -263,6 +266,7 @@ def _fill_incidents(message: pb.DefinitionStatus, reading: DefinitionReading) ->
 
 
 def _verdict(found: Explained) -> pb.DefinitionVerdict:
+    """Return why a definition serves the user or not."""
     return pb.DefinitionVerdict(
         digest=found.digest,
         definition_id=found.definition_id,

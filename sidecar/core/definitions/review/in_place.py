@@ -56,7 +56,7 @@ def changed_in_place(compared: Comparison) -> Iterator[Finding]:
     """Check (d), for definitions and for the blocks, tools and models that they share."""
     before, after = compared.base.registries, compared.head.registries
     overrides = _Overrides.of(compared)
-    # For these the flag has no effect any more, so the entry may drop it.
+    # Ids whose flags have no effect any more, so their entries may drop them.
     over = compared.flags_retired | compared.rolled_back
     for name, entry in after.agents.entries.items():
         old = before.agents.get(name)
@@ -79,7 +79,7 @@ def changed_in_place(compared: Comparison) -> Iterator[Finding]:
 
 
 def _flag_dropped(place: SourceLocation, name: str, flag: str) -> Finding:
-    """Return that an entry no longer names the flag that gates it; nothing overrides it. Source: TN-59, PF1-D-35."""
+    """Return the error for an entry that drops the flag that gates it; nothing overrides it (TN-59, PF1-D-35)."""
     text = (
         f"no longer names {quoted(flag)}, which gates {quoted(name)} until an operator retires it: put it back. "
         f"At 100 %, run `sidecar subagent retire-flags {name} --reason …`, and show this check that it is done: "

@@ -118,7 +118,10 @@ class BaseSelection:
 def base_side(
     documents: Sequence[Document], unread: Sequence[str], annotations: Mapping[str, Sequence[Annotation]]
 ) -> Side:
-    """Return the version before the change. Its problems are not reported: the reviewed change did not cause them."""
+    """Return the version before the change. Its problems are not reported: the reviewed change did not cause them.
+
+    `unread`: the paths of files that could not be parsed.
+    """
     # The problems are collected in a list that is dropped: even a base that does not load can be compared entry by
     # entry.
     return Side(read_registries(documents, unread, []), (), annotations)
@@ -130,7 +133,7 @@ def head_side(
     earlier: Sequence[Problem],
     annotations: Mapping[str, Sequence[Annotation]],
 ) -> Side:
-    """Return the proposed version, with all problems that prevent it from loading."""
+    """Return the proposed version, with all problems that prevent it from loading. Arguments as of `load_documents`."""
     loaded = load_documents(documents, unread, earlier)
     return Side(read_registries(documents, unread, []), loaded.errors, annotations)
 
@@ -159,8 +162,8 @@ def loads(head: Side) -> Iterator[Finding]:
 def resolves(head: Side, rolled_back: frozenset[DefinitionId]) -> Iterator[Finding]:
     """Check (b): each `sub_agents` entry names a slot with a definition that is not in `rollback`.
 
-    A deprecated definition counts as one in `rollback`, because it was there before and is no longer served. The list
-    of an orchestrator that exists only for replay may name such slots.
+    A deprecated definition counts like one in `rollback`: its entry exists, but it serves no user. The list of a
+    deprecated orchestrator, which is kept for replay only, may name slots without a served definition.
     """
     for place, slot in _dangling(head.registries):
         text = f"{quoted(slot)} names no definition; add one that fills it, or take it off the list"

@@ -56,7 +56,7 @@ class ChildLog:
         return len(self._waiting)
 
     def has(self, what: What) -> bool:
-        """Return whether one of the recorded events that this log continues, or of `repeatable`, is of this kind."""
+        """Return whether an event of this kind was recorded before this log began, or was noted by `repeatable`."""
         return what in self._made
 
     def go_on_after(self, events: Iterable[ChildEvent]) -> None:

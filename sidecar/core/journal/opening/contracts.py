@@ -1,7 +1,8 @@
 """The contract of a child: reduced for a fact, and restored from the fact.
 
-A contract repeats values of the request, of the claims and of its child's place. A fact stores only the differences:
-a text that equals the request's is None, and so is a value that follows from the child's place.
+A contract repeats values of the request, of the claims and of its child's position: turn, slot, step and ancestors. A
+fact stores only the differences: a text that equals the request's is None, and so is a value that follows from the
+position. Below, arguments named `place` are a `ContractPosition`, except in `called` and `said_in`.
 """
 
 import msgspec
@@ -41,14 +42,14 @@ class BareContract(Part, frozen=True):
     """`Contract` without its texts and without the values of `ContractPosition`.
 
     Attributes:
-        limits: of wall clock, tool calls, tokens and silence; None: none of these limits is set.
+        limits: of wall clock (ms), tool calls, tokens and silence (ms); None: none of these limits is set.
         may_spawn: None: true exactly if `max_delegation_depth` is above 0.
         outputs: format and path pattern of the report; None: the defaults.
         definition_id: None: equal to the slot.
         digest: of the definition; None: that of the definition that the turn bound for the slot.
         commit: None: equal to the digest.
         ownership: None: only the slot.
-        ancestors: None: those that follow from the child's place.
+        ancestors: None: those of the `ContractPosition`.
     """
 
     attempt_timeout_ms: int

@@ -1,7 +1,9 @@
 """The request of a dispatch: reduced for a fact, and restored from the fact.
 
-A sidecar that takes a dispatch over needs the request to run the remaining calls, and to compare a repeated request
-with it.
+The body of the fact stores a `StrippedRequest`. The part of the fact that can be erased (`Texts`) stores the
+`RequestTexts` and, as its `values`, the answers to questions. Readers get a `DispatchOpened`, whose `request_json` is
+the JSON of a `Request` that `request_of` restores from these three; `request_from_json` reads that JSON. A sidecar that
+takes a dispatch over needs the request to run the remaining calls, and to compare a repeated request with it.
 """
 
 from collections.abc import Sequence
@@ -20,7 +22,8 @@ from sidecar.core.journal.opening.part import Digests, Part, packed, unpacked
 ON_DISCONNECT: Final = "cancel"
 """The default, which facts omit: the calls are cancelled once no listener is left."""
 Answer: TypeAlias = tuple[Any, ...]
-"""The place of a call that answers a question, then the fields of its `Answering`."""
+"""An answer to a question of a sub-agent, as stored: the index of the call that carries it, then the fields of its
+`Answering`."""
 
 
 class StrippedRequest(Part, frozen=True):
@@ -66,7 +69,11 @@ class Join(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """`DispatchRequest` without its token, with the names and the order that `DispatchOpened.request_json` has."""
+    """`DispatchRequest` without its token, with the names and the order that `DispatchOpened.request_json` has.
+
+    Attributes:
+        surface_token: always empty in a stored request; part of the struct because `DispatchRequest` has it.
+    """
 
     surface_token: str
     binding_digest: str
@@ -101,6 +108,7 @@ def fingerprint_of(request_json: str) -> str:
 
 def asked_of(request: Request) -> StrippedRequest:
     """Return a request without its texts."""
+    # `packed` takes a sequence of digests; here it has one.
     return StrippedRequest(
         packed((request.binding_digest,)),
         tuple(call.call_id for call in request.calls),
@@ -120,8 +128,8 @@ def texts_of(request: Request) -> RequestTexts:
 
 
 def answers_of(calls: Sequence[ToolCall]) -> tuple[Answer, ...]:
-    """Return the answers of calls to questions, as values of the fact that opens their dispatch; empty without any."""
-    # As values, and not in the body: an answer is the text of a user, which an erasure must reach.
+    """Return the answers of calls to questions, for `Texts.values` of the fact that opens their dispatch."""
+    # Not in the body of the fact, which cannot be erased: an answer is the text of a user.
     answers = list[Answer]()
     for place, call in enumerate(calls):
         if call.answering is not None:
@@ -138,7 +146,10 @@ def _answering(answer: Answer) -> Answering:
 def request_of(
     dispatch_id: DispatchId, asked: StrippedRequest, texts: RequestTexts, answers: Sequence[Answer] = ()
 ) -> Request:
-    """Return the restored request; without texts if they were erased. `answers`: as `answers_of` returns them."""
+    """Return the request as it was before `asked_of`, `texts_of` and `answers_of` took it apart, but without its token.
+
+    After an erasure it has no texts.
+    """
     answering = {answer[0]: _answering(answer) for answer in answers} if answers else {}
     # After an erasure only the ids of the calls are left. Number and order of the calls must remain, because outcomes
     # refer to their places.

@@ -43,7 +43,7 @@ class AnswerEffect(msgspec.Struct, frozen=True):
     """What one possible answer of a gate would do.
 
     Attributes:
-        answer: a verdict, or the way in which the gate gives none that counts.
+        answer: a verdict, or why there is no valid one, e.g. `pass, expired`.
         step: what happens to the step; `taken` if all other gates pass, too.
         reason: the reason of the error with which the step is refused or held; empty if it is taken.
         counted: whether the answer counts as a failed gate in the metrics.
@@ -60,7 +60,7 @@ class AnswerEffect(msgspec.Struct, frozen=True):
 
 
 async def answers_of_policies(
-    of_vertical: NamedPolicies, card: Card, from_ramp: int, to_ramp: int | None, now: datetime
+    policies: NamedPolicies, card: Card, from_ramp: int, to_ramp: int | None, now: datetime
 ) -> dict[str, PolicyAnswer]:
     """Return the answer of each policy about a raise to `to_ramp` basis points, or about the promotion if it is None.
 
@@ -84,20 +84,24 @@ async def answers_of_policies(
         last_step_at=None,
         now=now,
     )
-    # Reports of the policies are dropped: a simulation must not raise alarms.
-    return await policy_answers(of_vertical, step, asked_at_once, lambda _kind, _detail: None)
+    # `asked_at_once` calls a policy directly, without a time limit: the simulation runs in a command, and not in a
+    # sidecar that serves others. Reports of the policies are dropped: a simulation must not raise alarms.
+    return await policy_answers(policies, step, asked_at_once, lambda _kind, _detail: None)
 
 
 def questions_of(
     card: Card, from_ramp: int, to_ramp: int | None, answers: Mapping[str, PolicyAnswer]
 ) -> tuple[GateQuestion, ...]:
-    """Return the questions of all gates that the policies name, each once; their requester and id are examples."""
+    """Return the questions of all gates that the policies name, each once; their requester and id are examples.
+
+    The platform's policy is one of the policies: it names the first gates, e.g. `pre_merge`.
+    """
     gates = dict.fromkeys(gate for answer in answers.values() for gate in answer.more_gates)
     return tuple(_question(card, gate, from_ramp, from_ramp if to_ramp is None else to_ramp) for gate in gates)
 
 
 async def effects_on(question: GateQuestion, card: Card, clock: Clock) -> tuple[AnswerEffect, ...]:
-    """Return the effect of every verdict, and of every way to give none that counts. Calls no gate."""
+    """Return the effect of every verdict, and of every case without a valid verdict. Calls no gate."""
     return tuple(
         [await _effect(name, answer, question, card, clock) for name, answer in _answers(question, clock.now())]
     )

@@ -81,8 +81,8 @@ class RolloutsReading(msgspec.Struct, frozen=True):
     """The present state of all slots.
 
     Attributes:
-        version: the version that binds here use.
-        replica_view: the store does not answer, and this is the state that binds here use.
+        version: the version of the rollouts that this replica uses at `BindTurn`.
+        replica_view: the store does not answer, and this is the state that this replica uses at `BindTurn`.
     """
 
     slots: tuple[SlotReading, ...]
@@ -123,9 +123,10 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
     async def list(self) -> RolloutsReading:
         """Return all slots. Raises `StoreUnavailable`."""
         rollouts = await self.store.rollouts()
-        # After the rollouts: a turn that is bound in between is counted for a definition that the list shows.
+        # Second: otherwise a turn that is bound between the two reads would be missing, and the list could show a
+        # definition that is in use with 0 turns.
         pinned = await self.pinned.count()
-        await self.last_verdict.look()
+        await self.last_verdict.look()  # reads the new audit rows, for all definitions at once
         return RolloutsReading(
             tuple(self._slot(rollout, pinned) for rollout in rollouts),
             self._backends(),
@@ -133,7 +134,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def list_or_shown(self) -> RolloutsReading:
-        """Return all slots; while the store is unavailable, as binds here see them.
+        """Return all slots; while the store is unavailable, as `BindTurn` at this replica uses them.
 
         Raises:
             StoreUnavailable: the store is unavailable, and nothing was read from it yet.
@@ -182,7 +183,7 @@ class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
             active=rollout.active == facts.digest,
             flags=flag_values(facts, flags),
             backend=flags.routes.backend_of(facts.vertical),
-            # From memory: `look` has read the new rows for all definitions at once.
+            # From memory: the caller has called `look`.
             said=self.last_verdict.of(facts.digest),
             pinned=pinned.get(facts.digest, 0),
             configured=configured,

@@ -24,7 +24,7 @@ from subagents_errors import CallFailure
 
 
 class CallContext(Protocol):
-    """One or more calls that one caller waits for.
+    """What one caller provides to the calls that it waits for.
 
     Attributes:
         dispatch_id: the dispatch that the calls belong to.
@@ -44,13 +44,13 @@ class CallContext(Protocol):
     deadlines: Deadlines
 
     def stop_of(self, call_id: CallId) -> FirstResult[CallFailure]:
-        """Return the result that settles when the call is stopped."""
+        """Return the signal that stops the call; it is set once, and its value is the reason."""
 
     def inherited_of(self, call_id: CallId) -> InheritedContext:
         """Return the parts of the turn that the sub-agent of a call receives."""
 
     def drains(self) -> None:
-        """Note that a drain begins to take the ready steps."""
+        """React to a drain that begins to take ready steps, e.g. wake listeners before the store works."""
 
     def lose(self) -> None:
         """Stop the work: another sidecar has taken it over."""

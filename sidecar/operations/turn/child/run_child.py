@@ -55,8 +55,7 @@ class RunChild:
     ) -> None:
         """Start `child`, which is recorded as open. Does not wait.
 
-        Its steps go to the ready list of `context`. `planned` is its call, `over` receives the outcome, and `began` is
-        `now` by the event loop's clock.
+        Its steps go to `context.ready`. `over` receives the outcome; `began` is `now` by the event loop's clock.
         """
         ChildRun(self, child, planned, context, over, began).start(now)
 
@@ -109,8 +108,9 @@ class ChildRun:
         if stopped is not None:
             self._conclude(BrokenReport(stopped, "stopped before the attempt"))
             return
+        # One breaker per host and slot: a slot that fails must not stop the other slots of its host.
         breaker = self._shared.breakers.of(self._runner.target, child.slot)
-        if breaker.state is not BreakerState.CLOSED and not breaker.admit(at):  # per slot: the host's other slots run
+        if breaker.state is not BreakerState.CLOSED and not breaker.admit(at):
             _keep_refusal(child, "breaker")
             detail = f"the breaker of {self._runner.target} for {child.slot} is open"
             self._conclude(BrokenReport(CallFailure.RUNNER_BREAKER_OPEN, detail))
@@ -125,8 +125,9 @@ class ChildRun:
             self._context.ready.put(Step(child.call_id, partial(self._record_attempt, attempt_id)))
 
     def _record_attempt(self, attempt_id: AttemptId, now: datetime) -> LaidOut:
+        """Return the fact of a further attempt, and the callback that makes the attempt once the fact is recorded."""
         child, turn, values = self._child, self._context.turn, list[Values]()
-        if self._stop.settled:  # the record accepts no fact about another attempt after a cancellation
+        if self._stop.settled:  # `_try` will conclude: the record accepts no further attempt after a cancellation
             self._tell_breaker(None, heard=False)  # returns the probe of a half-open breaker
             return LaidOut(lambda _, resumed_at: self._try(resumed_at, self._deps.clock.monotonic()))
         child.begin_attempt(now, attempt_id)
@@ -140,7 +141,7 @@ class ChildRun:
                 self._tell_breaker(None, heard=False)
                 self._conclude(BrokenReport(CallFailure.RECORD_UNAVAILABLE, "the attempt could not be recorded"))
 
-        return LaidOut(resume, happened=draft)
+        return LaidOut(resume, happened=draft)  # appended again until confirmed: `child` counts the attempt already
 
     def _run(self, attempt_id: AttemptId, at: float) -> None:
         child, context, shared, deps = self._child, self._context, self._shared, self._deps
@@ -181,11 +182,11 @@ class ChildRun:
             if usage is not None:
                 self._spent += counted(child, usage, self._context.turn, deps.recorder)
             if isinstance(end, BrokenReport):
+                # What the last failed attempt that sent anything had sent: it is recorded with the failure of the call.
                 evidence = attempt.collector.evidence()
                 self._evidence = self._evidence if evidence.is_empty else evidence
             heard = attempt.heard or used
-            # A host that sent nothing and used no grant is indistinguishable from an unreachable one: its timeout
-            # counts as a transport fault.
+            # A host that sent nothing and used no grant may be unreachable: its timeout counts as a transport fault.
             if not heard:
                 end = idle_timeout_failure(end, self._runner.target)
             self._tell_breaker(end, heard=heard)
@@ -230,8 +231,8 @@ class ChildRun:
         if child.attempts >= attempts_of(child) or self._stop.settled:
             return None
         if child.data.barred_anywhere or child.data.final or child.data.effects_unknown:
-            return None  # another attempt would ask the data service again, or could repeat an effect
-        now = self._deps.clock.monotonic()
+            return None  # it would ask a service that may have given another user's data, or could repeat an effect
+        now = self._deps.clock.monotonic()  # `wall_clock_at` is by this clock, too
         wait = self._deps.chance.uniform(0.0, backoff_ceiling(child.attempts, self._shared.rules.retries))
         if child.frames is not None:
             child.frames.paused(wait)  # drawn at random, so a replay must be told
@@ -283,8 +284,7 @@ class ChildRun:
             return  # e.g. `_defect` calls this after the end of its attempt has concluded the call
         self._concluded = True
         if not self._stop.settled:
-            # The stop's callback refers to this object. Dropping it breaks the cycle, so that a settled child is freed
-            # at once and not by the garbage collector.
+            # The stop's callback refers to this object: without this cycle, a settled child is freed at once.
             self._stop = NOT_STOPPED
         took = timedelta(seconds=self._deps.clock.monotonic() - self._began)
         if isinstance(end, BrokenReport):
