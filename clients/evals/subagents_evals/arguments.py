@@ -1,4 +1,4 @@
-"""The command line of `sidecar eval`, from words to a wish."""
+"""The command line of `sidecar eval`."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -22,12 +22,12 @@ MOST_REPETITIONS: Final = 100
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return what the words ask for; ends the process with code 2 and a message if they are wrong."""
+    """Return the parsed arguments. Ends the process with code 2 and a message if they are wrong."""
     return parser().parse_args(arguments)
 
 
 def measuring(asked: argparse.Namespace) -> Measuring:
-    """Return the wish that the options of `run`, `compare` and `scale` make; `scale` plays no turns."""
+    """Return the options of a run from the arguments of `run`, `compare` or `scale`; `scale` plays no turns."""
     whole = asked.command != "scale"
     return Measuring(
         folder=asked.folder,

@@ -35,7 +35,7 @@ from subagents_evals.runs.stage import StageFailed
 FELL_SHORT: Final = 1
 NOT_MEASURED: Final = 2
 WIDTH: Final = 120
-"""Columns where no terminal says how many it has: a pipe, the log of a pipeline."""
+"""Number of columns if the output is not a terminal, e.g. a pipe."""
 PROBLEMS: Final = (
     UnusableFile,
     UnusableConfiguration,
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _silent_sub_agents() -> Iterator[None]:
-    """Log no failure of a sub-agent: what a scripted one fails with is part of the case, and would fill the screen."""
+    """Do not log failures of sub-agents: scripted failures are part of a case, and would fill the screen."""
     log = logging.getLogger("subagents_client.runner")
     level = log.level
     log.setLevel(logging.CRITICAL)

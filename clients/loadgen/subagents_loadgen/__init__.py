@@ -1,4 +1,4 @@
-"""A load generator for the dispatch sidecar that knows nothing of it but the protos.
+"""A load generator for the dispatch sidecar that depends only on its protos.
 
-`python -m subagents_loadgen --help` explains itself; `docs/load-testing.md` says how to read what it prints.
+`python -m subagents_loadgen --help` lists the options; `docs/load-testing.md` explains the report.
 """

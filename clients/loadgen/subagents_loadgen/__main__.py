@@ -24,7 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the load generator and return the exit code, as `--help` lists them."""
     asked = understood(arguments)
     try:
-        earlier = _earlier(asked.earlier)  # before the run: an hour of load must not end with a file that is not there
+        earlier = _earlier(
+            asked.earlier
+        )  # before the run, so that a missing file is not noticed only after an hour of load
         report = asyncio.run(run(asked, progress_screen(asked)))
         _write(asked, report, earlier)
     except NotMeasured as problem:
@@ -38,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def exit_code(report: Report, max_failed: float) -> int:
-    """Return what the run was worth."""
+    """Return the exit code of a finished run."""
     broken = [one for one, value in report.verdicts() if not one.kept(value)]
     if report.tally.violations or report.share_failed > max_failed or broken:
         return BROKEN
@@ -66,7 +68,7 @@ def _write(asked: RunRequest, report: Report, earlier: dict[str, Any] | None) ->
         if asked.hdr_folder is not None:
             write_logs(report, asked.hdr_folder)
     except OSError as problem:
-        print(f"a report could not be written: {problem}", file=sys.stderr)  # noqa: T201  the text still follows
+        print(f"a report could not be written: {problem}", file=sys.stderr)  # noqa: T201  for people; the text report is printed anyway
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from subagents_loadgen.histogram import Histogram
 from subagents_loadgen.report import MICROSECONDS, Report, latencies_of
 
 HIGHEST: Final = 24 * 3600 * 1_000_000
-"""In microseconds; no operation lasts longer than a day."""
+"""Maximum latency, in microseconds: one day."""
 DIGITS: Final = 3
 TO_SECONDS: Final = 1_000_000.0
 

@@ -13,10 +13,10 @@ NANOSECONDS: Final = 1e9
 
 
 class Histogram:
-    """Durations. Takes any range; holds one number for each bucket that was hit.
+    """Counts durations of any range; stores one number for each bucket that has durations.
 
     Attributes:
-        count: how many were recorded.
+        count: number of recorded durations.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Histogram:
         self._most = 0
 
     def record(self, seconds: float) -> None:
-        """Count one duration; less than nothing counts as nothing, as clocks are read one after the other."""
+        """Count one duration, in seconds. A negative duration counts as 0."""
         value = max(0, round(seconds * NANOSECONDS))
         self._buckets[_bucket_of(value)] += 1
         self._least = value if self.count == 0 else min(self._least, value)

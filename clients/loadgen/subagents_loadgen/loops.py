@@ -19,7 +19,7 @@ from subagents_loadgen.plan import Arrivals, Load
 from subagents_loadgen.wire.operation import Finished
 
 Operation = Callable[[int], Awaitable[Finished]]
-"""Carries out operation number n. Does not raise for what a server does wrong."""
+"""Runs operation number n, from 0. Does not raise for failures of the server; the result contains them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,11 @@ class Sample:
     """One operation that has ended. Times are of the loop's clock, in seconds.
 
     Attributes:
-        intended: when it was due.
-        sent: when it began.
-        measured: False during the warm-up.
+        intended: time at which the operation was due.
+        sent: time at which it began.
+        ended: time at which it ended.
+        measured: whether the sample counts; False during the warm-up.
+        finished: result of the operation.
     """
 
     intended: float
@@ -44,14 +46,15 @@ Note = Callable[[Sample], None]
 
 @dataclass(slots=True)
 class Progress:
-    """How a run is getting on.
+    """The progress of one stage.
 
     Attributes:
-        began, ends: of the measured part, by the loop's clock.
-        running: operations in flight.
-        most_running: the most there were at a time.
-        started: operations that have begun, or are unsent.
-        unsent: operations that were due, but for which there was no place until the grace was over.
+        began, ends: start and end of the measured part, by the loop's clock, in seconds.
+        running: number of running operations.
+        most_running: maximum of `running` so far.
+        started: number of operations that have begun or are unsent.
+        unsent: number of operations that were due but did not begin, because `in_flight` others ran until the grace
+            was over.
     """
 
     began: float = 0.0
@@ -63,7 +66,7 @@ class Progress:
 
 
 def arrival_times(load: Load, seed: int) -> Iterator[float]:
-    """Yield when operations are due, in seconds from the start, without end and independent of any answer."""
+    """Yield the times at which operations are due, in seconds from the start; endless, and independent of responses."""
     if load.rate is None:
         raise ValueError("a closed loop has no arrival times")
     chance = Random(f"arrivals:{seed}")  # noqa: S311  spreads load, guards nothing
@@ -146,7 +149,7 @@ class _Run:
         return intended >= self.progress.began
 
     async def _stopped_before(self, at: float) -> bool:
-        """Wait until then; return at once, with True, when the run is to stop."""
+        """Wait until `at`, or until the run is stopped; return whether it is stopped."""
         if at > self._clock():
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(at):

@@ -1,4 +1,4 @@
-"""What a run is to do. Everything that is random in it follows from the seed."""
+"""The plan of a run. All its random choices derive from the seed."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ ARGUMENTS: Final = '{"request": "What is new?"}'
 
 
 class Scenario(StrEnum):
-    """What one operation is."""
+    """What one operation does."""
 
     BIND = "bind"
     TURN = "turn"
@@ -30,18 +30,19 @@ class Arrivals(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much, how fast and how long.
+    """The load of one stage.
 
     Attributes:
-        rate: operations a second, whatever the server does (open loop); None: closed loop.
-        in_flight: closed loop: operations at a time. Open loop: most at a time; further ones wait, and their waiting
-            counts as latency.
-        seconds: how long operations begin, after the warm-up.
-        requests: at most so many, after the warm-up; None: as many as there is time for.
+        rate: operations per second, independent of the server (open loop); None: closed loop.
+        in_flight: closed loop: number of operations at a time. Open loop: maximum number at a time; further operations
+            wait, and their waiting time counts as latency.
+        seconds: time in which operations begin, after the warm-up.
+        requests: maximum number of operations after the warm-up; None: no maximum.
         warm_up: seconds at the start whose operations are checked but not measured.
         grace: open loop: seconds after the end in which operations that are due may still begin.
-        ramp_to: open loop: the rate at the end, approached evenly; None: the rate stays.
-        name: of the stage.
+        arrivals: open loop: distribution of the operations over time.
+        ramp_to: open loop: rate at the end, which is reached linearly; None: the rate is constant.
+        name: name of the stage.
     """
 
     rate: float | None
@@ -57,23 +58,23 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """What the operations consist of.
+    """One kind of operation.
 
     Attributes:
-        scenario: what one operation is.
-        name: of the kind of turn.
+        scenario: what one operation does.
+        name: name of the kind of turn.
         weight: share of the operations, relative to the other kinds.
-        fan_out: how many calls a dispatch has, each with its weight.
-        resume: share of dispatches whose stream is left after the first frame and resumed.
-        reconnect: the same, resumed over a new connection.
-        slow_reader: seconds between two frames that are read.
-        sizes: bytes of text that each call's `request` is filled up to, each with its weight; 0: as it is.
-        cancel: share of dispatches of which one call is cancelled after the first frame.
-        tools: `ask_` tools to choose from; none: all of the surface.
-        arguments_json: of every call.
-        orchestrator_id: empty: the only one.
-        principals: how many users there are.
-        deadline: of every RPC, in seconds.
+        fan_out: numbers of calls of a dispatch, each with its weight.
+        resume: share of dispatches whose stream is closed after the first frame and resumed.
+        reconnect: share of dispatches whose stream is closed after the first frame and resumed over a new connection.
+        slow_reader: pause after each frame, in seconds.
+        sizes: sizes in bytes to which a call's arguments are filled up, each with its weight; 0: not filled up.
+        cancel: share of dispatches in which one call is cancelled after the first frame.
+        tools: `ask_` tools to choose from; empty: all tools of the surface.
+        arguments_json: arguments of every call, as JSON text.
+        orchestrator_id: id of the orchestrator; empty: the only one.
+        principals: number of users.
+        deadline: deadline of every RPC, in seconds.
     """
 
     scenario: Scenario = Scenario.TURN
@@ -97,8 +98,8 @@ class Target:
     """A sidecar.
 
     Attributes:
-        address: as gRPC takes it.
-        boot_secret_file: holds what the dispatch socket asks for; None: nothing is sent.
+        address: gRPC target.
+        boot_secret_file: file with the boot secret of the dispatch socket; None: none is sent.
         weight: share of the operations, relative to the other targets.
     """
 
@@ -112,13 +113,13 @@ class Plan:
     """A whole run.
 
     Attributes:
-        name: of the scenario.
-        targets: at least one.
-        mixes: kinds of turns; at least one.
-        stages: one after the other; at least one.
-        thresholds: decide the exit code, beside the contract.
-        seed: of everything that is random.
-        channels: connections to each target.
+        name: name of the scenario.
+        targets: the sidecars; at least one.
+        mixes: the kinds of operations; at least one.
+        stages: the loads, which run one after the other; at least one.
+        thresholds: bounds that determine the exit code, besides violations of the contract.
+        seed: seed of all random choices.
+        channels: number of connections to each target.
     """
 
     name: str
@@ -132,7 +133,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What one operation is to do."""
+    """The random choices of one operation."""
 
     principal: str
     calls: int

@@ -1,4 +1,4 @@
-"""What a run measured, as a value and as JSON."""
+"""The report of a run, as a value and as JSON."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from subagents_loadgen.tally import Tally
 from subagents_loadgen.thresholds import Threshold, latency_in, statistic_of
 
 FORMAT: Final = 2
-"""Of the JSON; raised when a field changes its meaning or goes away."""
+"""Version of the JSON format; increases when a field changes its meaning or is removed."""
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9)
 STEPS: Final = ("bind", "first frame", "dispatch", "resume", "cancel", "end")
 MICROSECONDS: Final = 1e6
 NOTABLE_LAG: Final = 0.01
 """Seconds by which the generator may be late in one of a hundred operations before it says so."""
 ENOUGH: Final = 1000
-"""Operations, for a percentile of 99.9 to be more than the maximum."""
+"""Number of operations from which the 99.9th percentile differs from the maximum."""
 CURVE: Final = (
     *range(1, 90),
     *(90 + part / 4 for part in range(36)),
@@ -36,11 +36,11 @@ class Report:
     """A finished run.
 
     Attributes:
-        plan: what was asked.
-        tally: what was counted.
-        stages: how each stage went; fewer than planned if the run was interrupted.
-        left_open: turns that could not be ended.
-        interrupted: it was stopped before its end.
+        plan: the plan of the run.
+        tally: the counts of all stages.
+        stages: progress of each stage; fewer than planned if the run was interrupted.
+        left_open: number of turns that could not be ended.
+        interrupted: whether the run was stopped before its end.
     """
 
     plan: Plan
@@ -51,32 +51,32 @@ class Report:
 
     @property
     def unsent(self) -> int:
-        """Operations that were due, and for which there was no place."""
+        """Number of operations that were due but did not begin."""
         return sum(one.unsent for one in self.stages)
 
     @property
     def most_running(self) -> int:
-        """The most operations at a time."""
+        """Maximum number of operations at a time."""
         return max((one.most_running for one in self.stages), default=0)
 
     @property
     def seconds(self) -> float:
-        """How long the measured part took, with the answers that came late."""
+        """Duration of the measured part, including late responses."""
         return max(self.tally.last_ended - self.stages[0].began, 0.0) if self.stages else 0.0
 
     @property
     def throughput(self) -> float:
-        """Operations a second that ended without an error."""
+        """Operations without an error, per second."""
         return (self.tally.whole.count - self.tally.failed.count) / self.seconds if self.seconds else 0.0
 
     @property
     def share_failed(self) -> float:
-        """Of the measured operations that were due."""
+        """Share of the measured operations that failed or did not begin."""
         due = self.tally.whole.count + self.unsent
         return (self.tally.failed.count + self.unsent) / due if due else 0.0
 
     def value_of(self, metric: str) -> float | None:
-        """Return what a threshold is about; None if it was not measured."""
+        """Return the value of a metric; None if it was not measured."""
         tally = self.tally
         single = {
             "throughput": self.throughput,
@@ -100,11 +100,11 @@ class Report:
         return statistic_of(found, statistic)
 
     def verdicts(self) -> Sequence[tuple[Threshold, float | None]]:
-        """Return each threshold with what was measured."""
+        """Return each threshold with the measured value."""
         return [(one, self.value_of(one.metric)) for one in self.plan.thresholds]
 
     def warnings(self) -> Sequence[str]:
-        """Return what makes the numbers mean less than they seem to."""
+        """Return warnings about circumstances that make the numbers less meaningful."""
         found = []
         if self.interrupted:
             found.append("interrupted before its end")
@@ -135,7 +135,7 @@ class Report:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """Return everything; latencies are in microseconds."""
+    """Return the report as JSON values; latencies are in microseconds."""
     plan, tally = report.plan, report.tally
     return {
         "format": FORMAT,

@@ -1,4 +1,4 @@
-"""The command line: what may be said, and what it means."""
+"""The command line of the load generator."""
 
 import argparse
 import sys
@@ -54,14 +54,14 @@ OPEN_LOOP_IN_FLIGHT: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A command line that makes sense.
+    """A valid command line.
 
     Attributes:
         plan: the run.
-        max_failed: largest share of the operations that may fail.
+        max_failed: maximum share of failed operations, from 0 to 1.
         as_json: print JSON instead of text.
-        quiet: no progress.
-        json_file, page_file, hdr_folder: where to write what else; None: nowhere.
+        quiet: show no progress.
+        json_file, page_file, hdr_folder: paths of further reports; None: not written.
         earlier: JSON of an earlier run, to compare with; None: nothing.
     """
 
@@ -79,7 +79,7 @@ def understood(arguments: Sequence[str] | None = None) -> RunRequest:
     """Read the command line.
 
     Raises:
-        SystemExit: with 2 and a message on standard error if it makes no sense.
+        SystemExit: the command line is wrong; the code is 2, and standard error has a message.
     """
     parser = _parser()
     given = parser.parse_args(arguments)
@@ -265,7 +265,7 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
 
 
 def _option(reader: Callable[[str], Value]) -> Callable[[str], Value]:
-    """Let argparse show what a reader says is wrong."""
+    """Return a reader whose `ValueError` argparse shows."""
 
     def read(text: str) -> Value:
         try:

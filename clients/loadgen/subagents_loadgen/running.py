@@ -1,4 +1,4 @@
-"""A whole run: connect, look whether the server lets us in, load it, report."""
+"""Executes a run: connects, checks that the servers answer, applies the load, and reports."""
 
 import asyncio
 import signal
@@ -24,18 +24,18 @@ PROGRESS_SECONDS: Final = 0.5
 
 
 class NotMeasured(Exception):
-    """There is nothing to measure; the message says why and what to do."""
+    """The run cannot be measured; the message says why and what to do."""
 
 
 async def run(asked: RunRequest, progress_on: TextIO | None = None) -> Report:
-    """Carry out what was asked, and end every turn that it began.
+    """Execute a run, and end every turn that it began.
 
     Args:
-        asked: by the command line.
-        progress_on: a terminal to show the progress on; None: nowhere.
+        asked: the command line.
+        progress_on: terminal for the progress; None: no progress.
 
     Raises:
-        NotMeasured: a server is not there, does not let us in, or binds nothing that could be called.
+        NotMeasured: a server cannot be reached or refuses the client, or its surface has no sub-agents.
     """
     plan, stop, tally, name = asked.plan, asyncio.Event(), Tally(), uuid4().hex[:12]
     left_open, stages = 0, []
@@ -82,10 +82,10 @@ async def _connected(plan: Plan) -> AsyncIterator[list[Connection]]:
 
 
 def metadata_of(target: Target) -> Metadata:
-    """Return what every request to a target carries.
+    """Return the metadata of every request to a target.
 
     Raises:
-        NotMeasured: its boot secret cannot be read.
+        NotMeasured: the boot secret cannot be read.
     """
     if target.boot_secret_file is None:
         return ()
@@ -97,7 +97,7 @@ def metadata_of(target: Target) -> Metadata:
 
 
 async def _probe(connection: Connection, plan: Plan, name: str) -> None:
-    """Bind a turn and end it on each connection, so that connecting is not measured and a wrong secret says so."""
+    """Bind and end a turn on each connection, so that connecting is not measured and a wrong secret is noticed."""
     first = plan.mixes[0]
     mix = Mix(scenario=Scenario.BIND, orchestrator_id=first.orchestrator_id, deadline=first.deadline)
     turns = Turns([connection], [mix], plan.seed, name)
@@ -121,7 +121,7 @@ def _advice(finished: Finished) -> str:
 
 @contextmanager
 def _stopping_on_interrupt(stop: asyncio.Event) -> Iterator[None]:
-    """Let the first Ctrl-C end the load in order, and the second end the process."""
+    """Make the first Ctrl-C end the load in order, and the second one end the process."""
     loop = asyncio.get_running_loop()
 
     def interrupted() -> None:
@@ -137,7 +137,7 @@ def _stopping_on_interrupt(stop: asyncio.Event) -> Iterator[None]:
 
 @asynccontextmanager
 async def _showing(plan: Plan, tally: Tally, screen: TextIO | None) -> AsyncIterator[None]:
-    """Show a line that is written over twice a second."""
+    """Show the progress in a line that is updated twice a second."""
     if screen is None:
         yield
         return
@@ -160,7 +160,7 @@ async def _show(plan: Plan, tally: Tally, screen: TextIO) -> None:
 
 
 def progress_line(tally: Tally, passed: float, whole: float) -> str:
-    """Return what to show after `passed` of `whole` seconds."""
+    """Return the progress line after `passed` of `whole` seconds."""
     return (
         f"{min(passed, whole):.0f} of {whole:.0f} s: {tally.whole.count + tally.warm_up} operations, "
         f"{tally.failed.count} failed, p99 {tally.whole.percentile(99) * 1e3:.1f} ms, "
@@ -169,5 +169,5 @@ def progress_line(tally: Tally, passed: float, whole: float) -> str:
 
 
 def progress_screen(asked: RunRequest) -> TextIO | None:
-    """Return the terminal to show progress on, if there is one and it is wanted."""
+    """Return standard error if it is a terminal and progress is wanted, else None."""
     return sys.stderr if sys.stderr.isatty() and not asked.quiet else None

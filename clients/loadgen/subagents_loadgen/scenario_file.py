@@ -1,4 +1,4 @@
-"""Scenarios in YAML. A mistake is told with line, field and what is allowed."""
+"""Reads scenarios in YAML. A message about a mistake has line, field, and the allowed values."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ def read_plan(path: Path, *, allow_remote: bool = False) -> Plan:
     """Return the plan that a file describes.
 
     Raises:
-        UnusableScenario: it cannot be read, or says something that makes no sense.
+        UnusableScenario: the file cannot be read, or its content is wrong.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -58,13 +58,13 @@ def read_plan(path: Path, *, allow_remote: bool = False) -> Plan:
 
 
 class Field:
-    """A value of the file, and where it is.
+    """A value of the file, and its position.
 
     Args:
-        path: of the file.
-        name: e.g. `turns[0].cancel`; empty: the whole file.
+        path: path of the file.
+        name: name of the value, e.g. `turns[0].cancel`; empty: the whole file.
         node: the value.
-        line: where its key is; 0: where the value begins.
+        line: line of its key; 0: the line in which the value begins.
     """
 
     def __init__(self, path: Path, name: str, node: yaml.Node, line: int = 0) -> None:
@@ -139,7 +139,7 @@ class Field:
         return tuple(found)
 
     def python(self) -> Any:
-        """Return the value as YAML means it."""
+        """Return the value as YAML's types."""
         try:
             return yaml.safe_load(yaml.serialize(self.node))
         except (yaml.YAMLError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What a run has come to, counted while it goes."""
+"""The counts of a run, updated while it runs."""
 
 from collections import Counter, defaultdict
 
@@ -10,8 +10,8 @@ class Second:
     """One second of a run.
 
     Attributes:
-        latencies: from when operations were due, of those that ended in it.
-        failed: how many of these had a failed RPC.
+        latencies: latencies, from the due time, of the operations that ended in this second.
+        failed: number of these operations with a failed RPC.
     """
 
     def __init__(self) -> None:
@@ -24,12 +24,12 @@ class Second:
 
 
 class Tally:
-    """Counts samples. Operations of the warm-up are looked at for violations only.
+    """Counts samples. Of operations of the warm-up, only violations count.
 
     Attributes:
-        whole: latency of every measured operation from when it was due, whatever became of it: an error that comes
-            fast must not make the server look fast, and a timeout that is left out must not either.
-        served: the same from when it was sent; equal in a closed loop.
+        whole: latency of every measured operation from its due time, including failed ones, because the server would
+            look fast if timeouts were left out. `failed` shows whether fast errors lower the values.
+        served: latency of every measured operation from its sending; equal to `whole` in a closed loop.
         failed: of `whole`, the operations in which an RPC failed.
         lag: how much later than due operations were sent: the generator's own delay, and waiting for a place.
         steps: each RPC by name, from its sending.

@@ -19,7 +19,7 @@ from subagents_loadgen.wire.rpcs import Rpcs
 
 NARRATION = "Here is what was found."
 NOTHING_BOUND = "dispatch - THE_SURFACE_IS_EMPTY"
-"""Noted like a failed RPC, as the operation could not do what it was to do."""
+"""Counts as a failed RPC, because the operation could not dispatch."""
 TASK = "A message of the load generator."
 END_OPEN_DEADLINE: Final = 5.0
 """Seconds for an RPC that ends a turn whose operation could not; ending all of them takes at most twice as long."""
@@ -31,12 +31,12 @@ FOR_NOW: Final = frozenset(
         grpc.StatusCode.ABORTED,
     }
 )
-"""Refusals that say nothing about the turn."""
+"""Temporary failures, which do not say whether the turn is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where requests go.
+    """The connections to one sidecar.
 
     Attributes:
         target: address of the sidecar.
@@ -51,12 +51,12 @@ class Connection:
 
 @dataclass(slots=True)
 class OpenTurn:
-    """A turn that was begun, or may have been, and is not known to have ended.
+    """A turn that may be open.
 
     Attributes:
-        rpcs: the connection that it was begun over.
-        request: what it was bound with.
-        token: empty: the answer to the bind is not known.
+        rpcs: connection of the bind.
+        request: request of the bind.
+        token: surface token; empty if the response to the bind is unknown.
     """
 
     rpcs: Rpcs
@@ -65,13 +65,13 @@ class OpenTurn:
 
 
 class Turns:
-    """Carries out operations of a scenario.
+    """Runs operations of a scenario.
 
     Args:
-        connections: to the targets.
-        mixes: the kinds of turns.
-        seed: decides what each operation does.
-        run: a word that is unique to the run; ids are made of it.
+        connections: connections to the targets.
+        mixes: the kinds of operations.
+        seed: seed of the random choices.
+        run: unique id of the run, with which ids of turns begin.
     """
 
     def __init__(self, connections: Sequence[Connection], mixes: Sequence[Mix], seed: int, run: str) -> None:
@@ -83,7 +83,7 @@ class Turns:
         self._open: dict[int, OpenTurn] = {}
 
     async def carry_out(self, number: int) -> Finished:
-        """Carry out operation `number`; whatever the server does wrong is in what is returned."""
+        """Run operation `number`; the result contains all failures of the server."""
         place = place_of([one.weight for one in self._connections], self._seed, number, "target")
         mix = self._mixes[place_of([one.weight for one in self._mixes], self._seed, number, "kind")]
         choice = choice_of(mix, self._seed, number)

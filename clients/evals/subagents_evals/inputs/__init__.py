@@ -1,1 +1,1 @@
-"""What is read: the golden set, the configuration that is measured, cases out of recorded conversations."""
+"""Inputs of an evaluation: the golden set, the measured configuration, and cases sampled from the record."""

@@ -1,6 +1,6 @@
-"""What a case is, and the files it is read from: `evals/suite.yaml` and the sets beside it.
+"""Cases, and the files that contain them: `evals/suite.yaml` and the sets beside it.
 
-Every field is described in `docs/evaluating-routing.md`.
+`docs/evaluating-routing.md` describes every field.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,10 +36,10 @@ class Kind(StrEnum):
 
 @unique
 class Fault(StrEnum):
-    """What goes wrong in a sub-agent."""
+    """The failure of a sub-agent that a case scripts."""
 
     ERROR = "error"
-    """The sub-agent raises; there is no answer."""
+    """The sub-agent raises an exception and gives no answer."""
     NO_DATA = "no_data"
     """The sub-agent answers, but data was unavailable."""
 
@@ -50,7 +50,7 @@ class EarlierTurn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         user: what the user said.
         assistant: the answer that the user read.
-        called: slots that were asked in this turn.
+        called: slots that were called in this turn.
     """
 
     user: str
@@ -79,7 +79,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     compacted: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a case that contradicts itself."""
+        """Raise `ValueError` for a case that contradicts itself."""
         if not self.id or not self.message.strip():
             raise ValueError("a case needs an `id` and a `message`")
         for name, slots in (("needs", self.needs), ("acknowledge", self.acknowledge), ("faults", self.faults)):
@@ -92,28 +92,28 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @property
     def wanted(self) -> frozenset[str]:
-        """The slots that must be asked, and no others."""
+        """The slots that must be called, and no others."""
         return frozenset(self.calls)
 
     @property
     def wanted_intents(self) -> int:
-        """How many intents the message has: `intents`, or one for each call."""
+        """Number of intents of the message: `intents`, by default one for each call."""
         return len(self.calls) if self.intents is None else self.intents
 
     @property
     def is_about_safety(self) -> bool:
-        """Whether it tries what must not be done or said."""
+        """Whether the case tests that something is not done or said."""
         return self.kind is Kind.INJECTION or bool(self.never_says)
 
     @property
     def refers_across(self) -> bool:
-        """Whether a sub-agent needs something of an earlier turn in which another one was asked."""
+        """Whether a sub-agent needs information from an earlier turn that called another sub-agent."""
         asked = {slot for past in self.history for slot in past.called}
         return any(asked - {slot} for slot in self.needs)
 
     @property
     def switch(self) -> tuple[str, str] | None:
-        """The ordered pair of slots that the last earlier turn and this message make; None if there is no switch."""
+        """(slot of the last earlier turn, slot of this message); None if the case is no switch."""
         if self.kind is not Kind.SWITCH or not self.history:
             return None
         before = self.history[-1].called
@@ -121,7 +121,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class CaseFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One file of cases; `language` and `kind` are those of cases that give none."""
+    """One file of cases; `language` applies to cases without a language."""
 
     version: int
     cases: tuple[Case, ...]
@@ -129,32 +129,32 @@ class CaseFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptedSubAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a sub-agent answers unless a case gives another text, and the status event that it reports first."""
+    """The default answer of a sub-agent, and the status event that it reports first; empty: none."""
 
     answer: str
     status: str = ""
 
 
 class Judge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a vertical's judge looks at, and the mean score that the vertical must reach; from 0 to 1."""
+    """The criterion of a vertical's judge, and the minimum mean score of the vertical, from 0 to 1."""
 
     criterion: str
     at_least: float
 
     def __post_init__(self) -> None:
-        """Refuse a threshold outside the scale."""
+        """Raise `ValueError` if the minimum is not from 0 to 1."""
         if not 0 <= self.at_least <= 1:
             raise ValueError("`at_least` is a share from 0 to 1")
 
 
 class Format(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an answer of a vertical must look like: how long it may be, and characters that it must not have."""
+    """The format of a vertical's answers: maximum number of words (None: no maximum), and texts that must not occur."""
 
     at_most_words: int | None = None
     without: tuple[str, ...] = ()
 
     def broken_by(self, answer: str) -> Iterator[str]:
-        """Yield what an answer breaks, in words."""
+        """Yield a description of each rule that an answer breaks."""
         words = len(answer.split())
         if self.at_most_words is not None and words > self.at_most_words:
             yield f"has {words} words, at most {self.at_most_words} are asked for"
@@ -162,16 +162,17 @@ class Format(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What holds for all cases of a configuration.
+    """Settings of all cases of a configuration.
 
     Attributes:
-        sub_agents: by slot.
-        languages: each slot needs a case in each of them.
-        admissions: by language: words by which an answer admits that something is missing.
-        judges: by slot.
-        formats: by slot; those of all sub-agents that are asked hold for an answer.
-        fan_out_cap: of the sidecar that is measured.
-        compact_above_turns: of the sidecar that is measured; lower than in production, so that short cases compact.
+        sub_agents: slot to the script of its sub-agent.
+        languages: languages in which each slot needs a case.
+        admissions: language to words with which an answer admits that something is missing.
+        judges: slot to its judge.
+        formats: slot to its format. An answer must have the formats of all called sub-agents.
+        fan_out_cap: fan-out cap of the measured sidecar.
+        compact_above_turns: number of turns above which the measured sidecar compacts; lower than in production, so
+            that short cases are compacted.
     """
 
     version: int
@@ -189,9 +190,9 @@ class GoldenSet:
     """All cases of a configuration.
 
     Attributes:
-        suite: what holds for all of them.
-        cases: in the order of file names and of each file.
-        places: `file:line` by case id.
+        suite: settings of all cases.
+        cases: all cases, ordered by file name, then by position in the file.
+        places: case id to `file:line`.
     """
 
     suite: Suite
@@ -203,7 +204,7 @@ def read_golden_set(folder: Path) -> GoldenSet:
     """Read `suite.yaml` and every other YAML file of a folder.
 
     Raises:
-        UnusableFile: with one line for each problem, `file:line: problem`.
+        UnusableFile: the message has one line for each problem, `file:line: problem`.
     """
     suite, lines = read_as(folder / SUITE, Suite)
     if suite.version != 1:

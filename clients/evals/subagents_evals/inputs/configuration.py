@@ -1,4 +1,4 @@
-"""The configuration that is measured: what `sidecar validate` says, and a copy in which every sub-agent serves."""
+"""Reads the measured configuration, and writes a copy in which the measured definitions serve every user."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ class UnusableConfiguration(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One sub-agent that is measured; `digest` and `commit` are what gates ask about."""
+    """The definition of one measured sub-agent; gates check `digest` and `commit`."""
 
     id: str
     slot: str
@@ -42,11 +42,11 @@ class Configuration:
     """A configuration that can be measured.
 
     Attributes:
-        folder: holds `agent_config.yaml`.
-        content: that file as plain values.
+        folder: the folder that contains `agent_config.yaml`.
+        content: content of this file, as plain values.
         definitions: the sub-agents of the surface, one for each slot, in the orchestrator's order.
         model: registry key of the orchestrator's model.
-        prices: of the models, by the name at the provider.
+        prices: name of a model, at the provider or in the registry, to its price.
     """
 
     folder: Path
@@ -61,9 +61,13 @@ class Configuration:
         return [one.slot for one in self.definitions]
 
     def cost(self, used: Mapping[str, UsageMetadata]) -> float | None:
-        """Return what tokens cost in dollars, by model; those from a provider's cache at the full price.
+        """Return the cost of tokens, in dollars. Tokens from a provider's cache have the full price.
 
-        None: a model has no price.
+        Args:
+            used: name of a model to its tokens.
+
+        Returns:
+            None if a model has no price.
         """
         total = Decimal(0)
         for model, tokens in used.items():
@@ -75,7 +79,7 @@ class Configuration:
         return float(total / 1_000_000)
 
     def _price(self, provider_model: str) -> Price | None:
-        """Return the price of a model; of the orchestrator's own model for an unknown one; None if there is none."""
+        """Return the price of a model; for an unknown model, that of the orchestrator's model, or None."""
         known = [name for name in self.prices if provider_model == name or provider_model.startswith(f"{name}-")]
         return self.prices[max(known, key=len)] if known else self.prices.get(self.model)
 
@@ -84,8 +88,8 @@ def read_configuration(folder: Path, candidates: Sequence[str] = ()) -> Configur
     """Read a configuration through `sidecar validate`.
 
     Args:
-        folder: holds `agent_config.yaml`.
-        candidates: ids of definitions that fill their slots; without one, the first definition of a slot does.
+        folder: the folder that contains `agent_config.yaml`.
+        candidates: ids of definitions to measure; a slot without a candidate uses its first definition.
 
     Raises:
         UnusableConfiguration: the sidecar refuses the configuration, it has no sub-agents, or a candidate is unknown.
@@ -112,7 +116,7 @@ def read_configuration(folder: Path, candidates: Sequence[str] = ()) -> Configur
 def served_copy(configuration: Configuration, target: Path) -> None:
     """Write a copy in which the chosen definitions, and no others of their slots, serve every user.
 
-    Flags and rollout decide who is served in production; what a model reads of a definition stays as it is.
+    In production, flags and rollouts decide whom they serve. The text that a model reads is unchanged.
     """
     shutil.copytree(configuration.folder, target, ignore=shutil.ignore_patterns(SETS, ".git"))
     chosen = {one.id: one for one in configuration.definitions}
@@ -128,7 +132,7 @@ def served_copy(configuration: Configuration, target: Path) -> None:
 
 
 def capabilities_of(configuration: Configuration) -> Mapping[str, Sequence[str]]:
-    """Return what each card declares that it can do, by slot: its `ownership` and its data-backed tools."""
+    """Return slot to the declared capabilities of its card: the entries of `ownership` and the data-backed tools."""
     data_tools = {str(tool["id"]) for tool in configuration.content.get("tools", ()) if tool.get("endpoint")}
     agents = {str(agent["id"]): agent for agent in configuration.content["agents"]}
     return {

@@ -1,4 +1,4 @@
-"""Says what a golden set does not cover: switches between sub-agents, languages, declared capabilities, kinds."""
+"""Finds what a golden set does not cover: switches between sub-agents, languages, declared capabilities, kinds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
@@ -14,7 +14,7 @@ def gaps(golden: GoldenSet, slots: Sequence[str], capabilities: Mapping[str, Seq
     Args:
         golden: the cases.
         slots: the sub-agents of the surface.
-        capabilities: by slot: what its card declares, see `configuration.capabilities_of`.
+        capabilities: slot to the declared capabilities of its card; see `configuration.capabilities_of`.
 
     Source: PC2-NFR-6 (every ordered pair of verticals), PF1-T-12 (declared capabilities).
     """

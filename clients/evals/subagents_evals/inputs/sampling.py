@@ -1,4 +1,4 @@
-"""Turns from production: taken from the record by seed, redacted, written to a file that a person labels."""
+"""Samples turns of production from the record, redacts them, and writes a file that a person labels."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ TURNS: Final = 50
 MOST_TURNS: Final = 1000
 MOST_LISTED: Final = 20_000
 HISTORY: Final = 6
-"""Earlier turns that a case keeps."""
+"""Maximum number of earlier turns of a case."""
 UNLABELLED: Final = "label me"
 REDACTIONS: Final[Sequence[tuple[str, re.Pattern[str]]]] = (
     ("<email>", re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")),
@@ -29,7 +29,7 @@ REDACTIONS: Final[Sequence[tuple[str, re.Pattern[str]]]] = (
     ("<iban>", re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b")),
     ("<number>", re.compile(r"\+?\d[\d ()/.-]{5,}\d")),
 )
-"""Order matters: what is longer and more telling comes first."""
+"""Replacement and pattern, in order: an earlier pattern may contain text that a later one would match in part."""
 HEADER: Final = """\
 # Turns from production, redacted by pattern: read every line before this file goes anywhere, and remove what is left.
 # In each, replace `calls: {unlabelled}` by the sub-agents that should have been asked, e.g. [shop] or []; `routed` is
@@ -40,7 +40,7 @@ ENDED: Final = TurnFilter(state=TurnState.ENDED)
 
 
 class Sampled(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One turn of the file; `routed` is what production called, `calls` what a person says it should have."""
+    """One turn of the file; production called `routed`, and a person enters in `calls` what is right."""
 
     id: str
     message: str
@@ -51,7 +51,7 @@ class Sampled(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class SampledFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `sidecar eval sample` writes."""
+    """The content of the file that `sidecar eval sample` writes."""
 
     version: int
     seed: str
@@ -60,12 +60,12 @@ class SampledFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Redactor:
-    """Removes what identifies people: patterns, the turn's own user, and an operator's own words."""
+    """Removes text that identifies people: the patterns, the user of the turn, and `words` of the operator."""
 
     words: Sequence[str] = ()
 
     def text(self, text: str, principal: str) -> str:
-        """Return the text without them."""
+        """Return the text with a placeholder for each removed part."""
         for word in sorted({principal, *self.words} - {""}, key=len, reverse=True):
             text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", "<name>", text, flags=re.IGNORECASE)
         for name, pattern in REDACTIONS:
@@ -118,11 +118,11 @@ def _said(
     """Return the turn's message and what was said before it; no message if the episode no longer has it.
 
     Args:
-        row: of the turn.
-        episode: whose turn it is.
-        called: sub-agents by turn id, those that failed too; of turns that the list no longer has, only those whose
-            components were shown are known.
-        redactor: removes what identifies people.
+        row: row of the turn.
+        episode: episode of the turn.
+        called: turn id to the called sub-agents, including failed ones. Of a turn that is not listed, only the
+            sub-agents whose components were shown are known.
+        redactor: removes text that identifies people.
     """
     place = next((at for at, turn in enumerate(episode.turns) if turn.turn_id == row.turn_id), None)
     if place is None or not episode.turns[place].user_message.strip():
@@ -140,7 +140,7 @@ def _said(
 
 
 def write_sampled(seed: str, turns: Sequence[Sampled], file: Path) -> None:
-    """Write the file to label; only its owner may read it. Raises `UnusableFile` if it is there already."""
+    """Write the file to label, readable only for its owner. Raises `UnusableFile` if the file exists."""
     content: Mapping[str, Any] = msgspec.to_builtins(SampledFile(1, seed, tuple(turns)))
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=4096)
     try:
@@ -152,17 +152,17 @@ def write_sampled(seed: str, turns: Sequence[Sampled], file: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What was added to the set: how many cases, and of how many production had routed exactly as labelled."""
+    """The cases that were added, and the ids of those that production had routed exactly as labelled."""
 
     cases: Sequence[Case]
     routed_right: Sequence[str]
 
 
 def add_labelled(file: Path, sets: Path) -> Added:
-    """Add a labelled file to a golden set, as a file of its own named for the seed.
+    """Add a labelled file to a golden set, as a new file whose name contains the file's hash.
 
     Raises:
-        UnusableFile: a turn has no label, names an unknown sub-agent, or is in the set; nothing was added.
+        UnusableFile: a turn has no label, names an unknown sub-agent, or is already in the set. Nothing is added.
     """
     read, lines = read_as(file, SampledFile)
     golden = read_golden_set(sets)

@@ -1,4 +1,4 @@
-"""Reads YAML files that people write: strict, typed, and with the line of each mistake."""
+"""Reads YAML files into types, and reports each mistake with its line."""
 
 import re
 from pathlib import Path
@@ -15,15 +15,15 @@ Read = TypeVar("Read")
 
 
 class UnusableFile(ValueError):
-    """A file cannot be used; the message has file, line, problem, and what is expected."""
+    """A file cannot be used; the message has file, line, problem, and the expected content."""
 
 
 class Lines:
-    """Where the values of a file are.
+    """The lines of the values in a file.
 
     Args:
-        path: of the file, for messages.
-        root: its composed tree; None for an empty file.
+        path: path of the file, for messages.
+        root: root node of the file; None for an empty file.
     """
 
     def __init__(self, path: Path, root: yaml.Node | None) -> None:
@@ -42,7 +42,7 @@ class Lines:
 
 
 def read_as(path: Path, shape: type[Read]) -> tuple[Read, Lines]:
-    """Return the file as a value of a type, and where its parts are.
+    """Return the content of a file as a value of a type, and the lines of its parts.
 
     Raises:
         UnusableFile: the file is missing, too large, not YAML, uses aliases, repeats a key, or does not fit the type.
@@ -81,7 +81,7 @@ def _steps(way: str) -> list[str | int]:
 
 
 def _child(node: yaml.Node | None, step: str | int) -> tuple[int, yaml.Node] | None:
-    """Return the line where a child begins (of its key, in a mapping), and the child."""
+    """Return (first line, node) of a child; the line is that of the key if the parent is a mapping."""
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
         child: yaml.Node = node.value[step]
         return child.start_mark.line + 1, child

@@ -1,1 +1,1 @@
-"""What follows from trials: figures with their intervals, thresholds, comparisons, results for gates."""
+"""Results computed from trials: figures with intervals, thresholds, comparisons, and results for gates."""

@@ -1,4 +1,4 @@
-"""Two runs over the same cases, case by case: what got better, what got worse, and whether that may be chance."""
+"""Compares two runs case by case: which cases are better or worse, and whether the difference may be chance."""
 
 import subprocess
 import tarfile
@@ -14,7 +14,7 @@ from subagents_evals.measures.statistics import mcnemar
 from subagents_evals.measures.trial import Trial, by_case
 
 SURE: Final = 0.05
-"""A difference whose p-value is below is not taken for chance."""
+"""p-value below which a difference counts as significant."""
 GIT_SECONDS: Final = 60.0
 WORKING_TREE: Final = ""
 
@@ -28,7 +28,7 @@ class Paired:
     """The outcomes of one group of cases in two runs.
 
     Attributes:
-        name: `all`, or a slot.
+        name: `all` or a slot.
         both, neither: cases that were right in both, in neither.
         worse, better: ids of cases that only the first, only the second run got right.
         p: exact two-sided p-value of McNemar's test.
@@ -43,18 +43,18 @@ class Paired:
 
     @property
     def cases(self) -> int:
-        """How many cases were compared."""
+        """Number of compared cases."""
         return self.both + self.neither + len(self.worse) + len(self.better)
 
     @property
     def significantly_worse(self) -> bool:
-        """Whether the second run is worse, and chance does not explain it."""
+        """Whether the second run is worse, and the difference is significant."""
         return len(self.worse) > len(self.better) and self.p < SURE
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs beside each other: all cases, then each sub-agent; and which definitions differ."""
+    """The comparison of two runs: groups of cases (all cases, then each sub-agent), and the definitions that differ."""
 
     before: Run
     after: Run
@@ -63,12 +63,12 @@ class Comparison:
 
     @property
     def worse(self) -> Sequence[Paired]:
-        """The groups that got worse beyond chance."""
+        """The groups that are significantly worse in the second run."""
         return [one for one in self.groups if one.significantly_worse]
 
 
 def compared(before: Run, after: Run) -> Comparison:
-    """Compare two runs, case by case; with repetitions, a case is right if more than half of its trials are."""
+    """Compare two runs, case by case; a repeated case counts as right if more than half of its trials are."""
     first, second = by_case(before.trials), by_case(after.trials)
     shared = [case_id for case_id in first if case_id in second]
     slots = [one.slot for one in after.definitions]
@@ -82,7 +82,7 @@ def compared(before: Run, after: Run) -> Comparison:
 
 
 def revisions_of(span: str) -> tuple[str, str]:
-    """Return the two revisions of `main..HEAD`; without a second one, the working tree is compared.
+    """Return the two revisions in a text such as `main..HEAD`. An empty second revision means the working tree.
 
     Raises:
         UnusableRevision: no `<revision>..<revision>`.

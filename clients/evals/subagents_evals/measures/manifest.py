@@ -1,4 +1,4 @@
-"""Adds results to `evaluation_manifest.yaml`, whose gate client then decides by them; comments and order stay."""
+"""Adds results to `evaluation_manifest.yaml`, which the gate client `manifest` reads. Keeps comments and order."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ GATES: Final = ("pre_merge", "pre_ramp", "pre_full")
 
 
 class ManifestUnchanged(ValueError):
-    """The results could not be added, and the file is as it was; the message has what to add by hand."""
+    """The results could not be added, and the file is unchanged. The message has the text to add by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class GateStep:
     to_percent: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse a step that no gate is asked about."""
+        """Raise `ValueError` for a step that no gate checks."""
         if self.gate not in GATES:
             raise ValueError(f"no gate {self.gate!r}; one of {', '.join(GATES)}")
         if self.gate != "pre_merge" and not 0 <= self.from_percent < self.to_percent <= ALL:
@@ -41,13 +41,13 @@ class GateStep:
 
 
 def results_of(run: Run, step: GateStep, slots: Sequence[str], report: str) -> Sequence[dict[str, Any]]:
-    """Return one result for each definition that was measured, as the gate client `manifest` reads it.
+    """Return one result for each measured definition, in the format of the gate client `manifest`.
 
     Args:
-        run: what was measured.
-        step: what the results are for.
-        slots: of these only; empty: all.
-        report: where a person finds the report; empty: nowhere.
+        run: the run.
+        step: the step that the results are for.
+        slots: slots to return; empty: all.
+        report: place of the report, for people; empty: none.
 
     Raises:
         ManifestUnchanged: the run is not whole; it would count against a definition where it was a model that failed.
@@ -81,7 +81,7 @@ def results_of(run: Run, step: GateStep, slots: Sequence[str], report: str) -> S
 
 
 def add_results(manifest: Path, results: Sequence[dict[str, Any]]) -> None:
-    """Add results at the end of the manifest's `results`. Two at once wait for each other.
+    """Add results at the end of the manifest's `results`. Concurrent calls wait for each other.
 
     Raises:
         ManifestUnchanged: the file is not as expected; it was not changed.
@@ -137,7 +137,7 @@ def _as_read(results: Sequence[dict[str, Any]]) -> Any:
 def _locked(manifest: Path) -> Iterator[None]:
     if not manifest.is_file():
         raise ManifestUnchanged(f"{manifest}: no such file; docs/gates.md shows one")
-    folder = os.open(manifest.parent, os.O_RDONLY)  # the file itself is replaced, which a lock would not outlive
+    folder = os.open(manifest.parent, os.O_RDONLY)  # the lock is on the folder, because the file is replaced
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         yield
@@ -146,7 +146,7 @@ def _locked(manifest: Path) -> Iterator[None]:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write the whole file or nothing of it."""
+    """Replace the content of a file atomically."""
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as opened:

@@ -1,4 +1,4 @@
-"""What many trials amount to: shares with intervals, a confusion matrix, times, tokens and cost; pure."""
+"""Computes the metrics of trials: shares with intervals, a confusion matrix, times, tokens and cost. Pure."""
 
 import math
 from collections import Counter
@@ -18,8 +18,9 @@ class Share(msgspec.Struct, frozen=True):
     """A share with its 95 % Wilson interval; `value` is None if there was nothing to count.
 
     Attributes:
-        hits: how many succeeded; a case that is played several times counts once, for the mean of its trials.
-        of: how many there were.
+        hits: number of successes. A repeated case counts once, as the mean of its trials, so this may be a fraction.
+        of: number of cases.
+        low, high: bounds of the interval.
     """
 
     hits: float
@@ -30,7 +31,7 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """Values of many trials: mean with its 95 % bootstrap interval, median and 95th percentile; None of nothing."""
+    """Values of many trials: mean with its 95 % bootstrap interval, median and 95th percentile; None without values."""
 
     of: int
     mean: float | None = None
@@ -41,27 +42,28 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of a group of cases: of all, of one sub-agent, one language, or one kind.
+    """The figures of a group of cases: all cases, or those of one sub-agent, language or kind.
 
     Attributes:
         routing: trials whose called slots were exactly the wanted ones.
-        switches: the same, of switches between sub-agents only.
-        passed: trials in which everything that the case asks for held.
+        switches: like `routing`, but only of switches between sub-agents.
+        passed: trials that met all conditions of their case.
         intents: trials whose declared number of intents was the case's.
         entities: needed entities that reached the sub-agent.
-        resolved: references to what another sub-agent was asked about that reached the one that needs them.
-        admitted: failed sub-agents that the user was told of, in the model's words or by a note.
-        stated, noted: those that the model stated, and those for which a note stands beside its text.
-        falsely_stated: those that the model stated without admitting them: the user is not told.
-        safe: of trials that try what must not be done or said, those in which it was not.
-        well_formed: of trials that ask sub-agents, those with fitting arguments and an answer of the vertical's format.
-        false_admissions: trials in which the answer admits a failure that there was not.
+        resolved: references to an earlier turn of another sub-agent that reached the sub-agent that needs them.
+        admitted: failed sub-agents whose failure the user read, in the model's words or in a note.
+        stated, noted: failed sub-agents that the model's statement lists, and those for which a note was added.
+        falsely_stated: failed sub-agents that the statement lists although the answer does not admit the failure.
+        safe: of trials that test safety, those in which nothing forbidden was done or said.
+        well_formed: of trials that call sub-agents, those with valid arguments and an answer of the vertical's format.
+        false_admissions: trials in which the answer admits a failure that did not occur.
         over_called, under_called: trials with a call too many, with a call too few.
         repeated: trials in which a sub-agent was called more than once.
         quality: scores of the judge.
         seconds_to_status, seconds_to_answer: of trials that called a sub-agent.
-        longest_silence, status_events: of those trials, seconds without anything new to see, and progress lines.
-        cached_input_tokens: of trials whose provider says so.
+        longest_silence: seconds without new text for the user, in trials that called a sub-agent.
+        status_events: number of progress lines in these trials.
+        cached_input_tokens: input tokens from the provider's cache, of trials whose provider reports them.
     """
 
     cases: int
@@ -93,7 +95,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """How well one sub-agent is called: precision and recall over all trials."""
+    """Precision and recall of the calls of one sub-agent, over all trials."""
 
     precision: Share
     recall: Share
@@ -103,7 +105,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a run measured.
 
     Attributes:
-        tools: by slot.
+        tools: slot to its precision and recall.
         confusion: how often a wanted slot (outer key) became a called one (inner key); `(none)` for neither.
     """
 

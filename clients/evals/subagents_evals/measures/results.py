@@ -1,4 +1,4 @@
-"""A run as a file: what was measured, with which model, and every trial."""
+"""A run as a file: the measured definitions, the model, and every trial."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -17,7 +17,7 @@ OFFLINE: Final = "offline"
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """One definition that was measured."""
+    """One measured definition."""
 
     id: str
     slot: str
@@ -31,13 +31,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         run_id: unique.
-        recorded_at: of the end of the run, with its offset.
-        configuration: the folder, as it was named.
+        recorded_at: time of the end of the run, with its offset.
+        configuration: folder of the configuration, as it was given.
         model, summary_model, judge_model: `offline` for the built-in ones; an empty judge: none.
-        surface_digest: over the digests of all definitions that the model chose among.
-        repetitions: how often each case was played.
+        surface_digest: digest of the digests of all definitions that the model chose among.
+        repetitions: number of trials of each case.
         gaps: what the golden set does not cover.
-        seconds: how long the run took.
+        seconds: duration of the run.
     """
 
     run_id: str
@@ -56,12 +56,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def offline(self) -> bool:
-        """Whether any model of the run was a built-in one, so that the run says little of production."""
+        """Whether a model of the run was built in, so that the run says little about production."""
         return OFFLINE in {self.model, self.summary_model}
 
 
 def measured_definitions(definitions: Sequence[Definition]) -> Sequence[Measured]:
-    """Return definitions as results name them."""
+    """Return the definitions in the form in which results contain them."""
     return [Measured(one.id, one.slot, one.vertical, one.digest, one.commit) for one in definitions]
 
 

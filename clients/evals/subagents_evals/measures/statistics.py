@@ -1,4 +1,4 @@
-"""Exact and small: intervals of shares and means, and the test for paired outcomes."""
+"""Confidence intervals of shares and means, and the test for paired outcomes."""
 
 import math
 import random
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from typing import Final
 
 Z: Final = 1.959963984540054
-"""Of a two-sided interval of 95 %."""
+"""Quantile of the normal distribution for a two-sided interval of 95 %."""
 RESAMPLES: Final = 1000
 SEED: Final = 20_260_701
 
 
 def wilson(hits: float, of: int) -> tuple[float, float]:
-    """Return the 95 % Wilson score interval of a share; (0, 1) of nothing.
+    """Return the 95 % Wilson score interval of a share; (0, 1) without observations.
 
     Args:
-        hits: how many succeeded; may be fractional, if each counts for the mean of its repetitions.
-        of: how many there were.
+        hits: number of successes; may be a fraction, if repetitions count as their mean.
+        of: number of observations.
     """
     if of <= 0:
         return 0.0, 1.0
@@ -28,7 +28,7 @@ def wilson(hits: float, of: int) -> tuple[float, float]:
 
 
 def bootstrap(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % percentile interval of a mean, by resampling with a fixed seed; (nan, nan) of nothing."""
+    """Return the 95 % percentile interval of a mean, by resampling with a fixed seed; (nan, nan) without values."""
     if not values:
         return math.nan, math.nan
     chance = random.Random(SEED)  # noqa: S311  statistics, not secrets
@@ -51,7 +51,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
 
 def quantile(values: Sequence[float], share: float) -> float | None:
-    """Return the value below which a share of the values lies (nearest rank); None of nothing."""
+    """Return the value below which a share of the values lies (nearest rank); None without values."""
     if not values:
         return None
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]

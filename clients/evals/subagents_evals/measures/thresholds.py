@@ -1,4 +1,4 @@
-"""Thresholds from `evaluation_manifest.yaml`, which gates use as well, and the metrics that do not meet them."""
+"""Reads the thresholds of `evaluation_manifest.yaml`, which gates also use, and finds metrics that miss them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,17 +13,17 @@ from subagents_evals.measures.results import Measured, Run, gate_metrics
 PRE_MERGE: Final = "pre_merge"
 METRIC: Final = "routing_accuracy"
 LEAST: Final = 0.95
-"""Of `routing_accuracy`, where no manifest says otherwise. Source: PC2-NFR-3b."""
+"""Minimum of `routing_accuracy` if there is no manifest. Source: PC2-NFR-3b."""
 
 
 class Threshold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a metric has to reach, and must not exceed."""
+    """Minimum and maximum of a metric; None: no bound."""
 
     at_least: float | None = None
     at_most: float | None = None
 
     def met_by(self, value: float) -> bool:
-        """Say whether a value is within; both ends count."""
+        """Return whether a value is within the bounds, which are inclusive."""
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
 
     def __str__(self) -> str:
@@ -45,15 +45,15 @@ class _Manifest(msgspec.Struct, frozen=True):
 
 
 Thresholds = Mapping[str, Mapping[str, Threshold]]
-"""By definition id and metric."""
+"""Definition id to metric to threshold."""
 
 
 def thresholds_of(manifest: Path | None, definition_ids: list[str], gate: str = PRE_MERGE) -> Thresholds:
-    """Return what each definition must reach to pass a gate.
+    """Return the thresholds that each definition must meet to pass a gate.
 
     Args:
-        manifest: None: `routing_accuracy` of at least 95 % for each.
-        definition_ids: of the definitions that are measured.
+        manifest: path of the manifest; None: the minimum of `routing_accuracy` is 95 % for each definition.
+        definition_ids: ids of the measured definitions.
         gate: name of the gate.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What was observed when a case was played, and what follows from it; pure."""
+"""Trials: the observations of a played case, and the results computed from them. Pure."""
 
 import re
 import unicodedata
@@ -21,7 +21,7 @@ class TranscriptLine(msgspec.Struct, frozen=True):
 
 
 class DelegatedRequest(msgspec.Struct, frozen=True):
-    """What a sub-agent was given."""
+    """The request that a sub-agent received."""
 
     slot: str
     request: str
@@ -29,23 +29,23 @@ class DelegatedRequest(msgspec.Struct, frozen=True):
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened.
+    """The observations of one trial.
 
     Attributes:
         called: slots in the order of the calls; a slot may occur twice. An unknown tool is its own name.
         malformed: slots of calls whose arguments do not fit their schemas.
-        declared_intents: what the first response with calls declared; 0 if it called nothing or declared nothing.
-        answer: what the user read: the model's text, and below it the notes.
-        notes: what the user was told beside the model's text, since the model did not state it; empty: nothing.
-        stated: slots of missing calls that the model stated its text to acknowledge.
-        noted: slots of missing calls for which the notes stand; they name none.
-        seconds_to_status: until the first progress line; None if there was none.
-        seconds_to_answer: until the answer.
-        longest_silence: seconds in which the user saw nothing new, from the message on until the answer.
-        status_events: progress lines of the turn.
+        declared_intents: number of intents that the first response with calls declared; 0 if none did.
+        answer: the text that the user read: the model's text, then the notes.
+        notes: notes about missing calls that the model's statement did not list; empty: none.
+        stated: slots of missing calls that the model's statement lists.
+        noted: slots of missing calls that the notes are about; the notes do not name them.
+        seconds_to_status: seconds until the first progress line; None if there was none.
+        seconds_to_answer: seconds until the answer.
+        longest_silence: longest time without new text for the user, from the message until the answer, in seconds.
+        status_events: number of progress lines of the turn.
         input_tokens, output_tokens: over all calls of the orchestrator's model in the turn.
-        cached_input_tokens: of the input tokens, those from the provider's cache; None if it does not say.
-        cost: in dollars, at the prices of the configuration; None if no price is known.
+        cached_input_tokens: input tokens from the provider's cache; None if the provider does not report them.
+        cost: cost in dollars, at the prices of the configuration; None if a price is unknown.
         summary_written: the history was compacted before the turn.
         problem: why the turn could not be played; empty if it was.
     """

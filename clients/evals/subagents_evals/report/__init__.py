@@ -1,1 +1,1 @@
-"""What is shown: the page, the terminal, an MLflow server."""
+"""Reports of a run: as a page, on the terminal, and to an MLflow server."""

@@ -1,4 +1,4 @@
-"""Logs a run to an MLflow tracking server, for teams that look there. Needs `subagents-evals[mlflow]`."""
+"""Logs a run to an MLflow tracking server, Needs `subagents-evals[mlflow]`."""
 
 import tempfile
 from collections.abc import Iterator
@@ -15,22 +15,22 @@ class NoTracking(RuntimeError):
 
 
 class Tracking(Protocol):
-    """What is used of the module `mlflow`."""
+    """The functions of the module `mlflow` that are used."""
 
     def set_tracking_uri(self, uri: str) -> Any:
         """Choose the server."""
 
     def set_experiment(self, experiment_name: str) -> Any:
-        """Choose the experiment; it is made if it is not there."""
+        """Choose the experiment; it is created if it does not exist."""
 
     def start_run(self, *, run_name: str, tags: dict[str, str]) -> Any:
         """Begin a run; it ends with the block."""
 
     def log_params(self, params: dict[str, Any]) -> Any:
-        """Log what the run was made with."""
+        """Log parameters of the run."""
 
     def log_metrics(self, metrics: dict[str, float]) -> Any:
-        """Log figures."""
+        """Log metrics."""
 
     def log_artifact(self, local_path: str) -> Any:
         """Log a file."""
@@ -60,7 +60,7 @@ def log_run(run: Run, uri: str, page: str, tracking: Tracking | None = None) -> 
                 write_run(run, Path(name) / "run.json")
                 mlflow.log_artifact(f"{name}/report.html")
                 mlflow.log_artifact(f"{name}/run.json")
-    except Exception as error:  # noqa: BLE001  the client raises what it likes; the results are written by then
+    except Exception as error:  # noqa: BLE001  the client may raise anything; the results are already written
         raise NoTracking(f"the run was not logged to {uri}: {type(error).__name__}: {error}") from None
 
 

@@ -1,4 +1,4 @@
-"""The report as one HTML page: no script, nothing loaded from anywhere, everything that was said escaped."""
+"""The report as one HTML page, without scripts and external resources; all texts are escaped."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape

@@ -30,14 +30,14 @@ class TerminalReport:
         self._task = progress.add_task("", total=total, failed="")
 
     def told(self, trial: Trial) -> None:
-        """Take note of a trial that is over."""
+        """Count a trial that has ended."""
         self._failed += not trial.passed
         self._progress.update(self._task, advance=1, failed=f"{self._failed} failed" if self._failed else "")
 
 
 @contextmanager
 def progress(console: Console, title: str, total: int) -> Iterator[TerminalReport]:
-    """Show a bar on a terminal, and nothing elsewhere."""
+    """Show a progress bar, if the output is a terminal."""
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failed]}"))
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
         yield TerminalReport(shown, total)
@@ -45,7 +45,7 @@ def progress(console: Console, title: str, total: int) -> Iterator[TerminalRepor
 
 @contextmanager
 def counting(console: Console, title: str) -> Iterator[Callable[[int], None]]:
-    """Show a bar on a terminal, and nothing elsewhere; to be told of each step, with the number of all steps."""
+    """Show a progress bar, if the output is a terminal. Yields a function to call at each step, with their number."""
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
         task = shown.add_task("", total=None)

@@ -1,1 +1,1 @@
-"""What is run: a sidecar with scripted sub-agents, the orchestrator over each case, the offline router."""
+"""Runs evaluations: a sidecar with scripted sub-agents, an orchestrator for each case, and the offline router."""

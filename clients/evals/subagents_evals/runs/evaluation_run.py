@@ -24,16 +24,16 @@ from subagents_evals.runs.stage import started_environment
 
 
 class NoCasesSelected(ValueError):
-    """No case fits the filters."""
+    """No case matches the filters."""
 
 
 class ModelFailed(RuntimeError):
-    """A model cannot be used, so that nothing was measured; the message says why."""
+    """A model cannot be used, so nothing was measured; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseSelection:
-    """Which cases are played; an empty filter lets everything through.
+    """Selects the cases to play; an empty filter selects all.
 
     Attributes:
         ids: patterns of case ids, e.g. `switch-*`.
@@ -66,10 +66,10 @@ class CaseSelection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measuring:
-    """What a run is made of.
+    """The options of a run.
 
     Attributes:
-        folder: holds `agent_config.yaml`.
+        folder: the folder that contains `agent_config.yaml`.
         sets: holds the cases; None: `evals` in the folder.
         candidates: definitions that fill their slots.
         model, summary_model, judge: as `init_chat_model` takes them; `offline` or empty: the built-in ones.
@@ -89,7 +89,7 @@ class Measuring:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A run that can begin: everything was read and checked."""
+    """The inputs of a run, read and checked."""
 
     configuration: Configuration
     golden: GoldenSet
@@ -98,7 +98,7 @@ class Prepared:
 
     @property
     def trials(self) -> int:
-        """How many cases there are."""
+        """Number of cases."""
         return len(self.cases)
 
 
@@ -106,7 +106,7 @@ def prepare(options: Measuring, *, earlier: bool = False) -> Prepared:
     """Read and check everything that a run needs.
 
     Args:
-        options: what was asked for.
+        options: the options of the run.
         earlier: the configuration is older than the cases, which may cover what its cards do not declare yet.
 
     Raises:
@@ -130,11 +130,11 @@ def prepare(options: Measuring, *, earlier: bool = False) -> Prepared:
 async def run(
     prepared: Prepared, options: Measuring, told: Callable[[Trial], None] = lambda _: None, models: Models | None = None
 ) -> Run:
-    """Play every case on a sidecar of its own, and return what was measured.
+    """Start a sidecar, play every case on it, and return the results.
 
     Args:
-        prepared: by `prepare`.
-        options: what was asked for.
+        prepared: inputs of the run, from `prepare`.
+        options: the options of the run.
         told: of each trial as soon as it is over.
         models: instead of those that the wish names, e.g. for a model that `init_chat_model` does not know.
 
@@ -171,7 +171,7 @@ async def run(
 
 
 def models_of(options: Measuring) -> Models:
-    """Return the models that a wish names."""
+    """Return the models that the options name."""
     router = model_of(options.model)
     return Models(router, model_of(options.summary_model) if options.summary_model else router)
 
@@ -188,6 +188,6 @@ def model_of(name: str) -> BaseChatModel:
 
     try:
         made: BaseChatModel = init_chat_model(name)
-    except Exception as error:  # noqa: BLE001  each provider's client raises classes of its own
+    except Exception as error:  # noqa: BLE001  each provider's client has its own exceptions
         raise ModelFailed(f"the model {name!r} cannot be used: {str(error).partition(chr(10))[0]}") from None
     return made

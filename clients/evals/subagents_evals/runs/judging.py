@@ -1,7 +1,7 @@
 """Scores answers by each vertical's own criterion, with openevals' judge and any LangChain model.
 
-Without a judge model, the score is the share of the sub-agents' own words that the answer kept: it says whether facts
-got lost on the way, not whether the answer reads well.
+Without a judge model, the score is the share of facts in the sub-agents' answers that the final answer has. It shows
+whether facts were lost, not whether the answer reads well.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ async def with_judgements(trials: Sequence[Trial], golden: GoldenSet, model: Bas
     """Return the trials with a score each, where a vertical that was asked has a judge and nothing failed by script.
 
     Args:
-        trials: of cases of the golden set.
+        trials: trials of cases of the golden set.
         golden: has judges and the texts of the sub-agents.
         model: grades; None: words are compared.
 
@@ -62,7 +62,7 @@ async def with_judgements(trials: Sequence[Trial], golden: GoldenSet, model: Bas
         async with room:
             try:
                 scores = [await _score(judge, case, _told(case, slot, golden), trial, model) for slot, judge in judges]
-            except Exception as error:  # noqa: BLE001  a provider raises what it likes; what was played is kept
+            except Exception as error:  # noqa: BLE001  a provider may raise anything; the trial is kept
                 return msgspec.structs.replace(trial, unjudged=f"{type(error).__name__}: {str(error)[:300]}")
         return msgspec.structs.replace(trial, quality=min(scores))
 

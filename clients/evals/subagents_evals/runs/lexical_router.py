@@ -1,7 +1,7 @@
 """The offline default model: routes by the words of tool descriptions, so that an evaluation runs without a key.
 
 The model reads tool names, tool descriptions and the message. It is deterministic, it knows no sub-agent, and it is
-often wrong where words do not settle the matter. A better model is measured with `--model`.
+often wrong if words alone do not determine the tool. Use `--model` to measure another model.
 """
 
 import hashlib
@@ -28,20 +28,20 @@ from subagents_langchain import outcome_in
 NAME: Final = "offline"
 PREFIX: Final = "ask_"
 NOT_ITS_JOB: Final = re.compile(r"\bNot (?:for|used)\b.*", re.DOTALL)
-"""From here on a description says what the tool is not for."""
+"""Begins the part of a description that says what the tool is not for."""
 LEAST_SCORE: Final = 1.0
 """Below it, no tool fits: one word that a single description has is enough, words of every description are not."""
 NEGATIVE: Final = 0.5
-"""How much a word counts against the tool whose description excludes it."""
+"""Weight of a word against a tool whose description excludes it."""
 MOST_SENTENCES: Final = 14
 CHARACTERS_PER_TOKEN: Final = 4
 SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 TELLING: Final = re.compile(r"\d|(?<=[a-z,] )[A-Z][\w-]+|\"")
 SUMMARY: Final = re.compile(r"in summary; it is information, not an instruction:\n(.*?)\n\n?", re.DOTALL)
-"""How `subagents_langchain` shows the rolling summary in the prompt."""
+"""The rolling summary in a prompt of `subagents_langchain`."""
 ASKED: Final = re.compile(r"<<stated (\w+):")
 MISSING: Final = re.compile(r"^(\d+)\. (\w+)\((.*)\): ", re.MULTILINE)
-"""How it asks which missing calls the answer acknowledges, and lists them."""
+"""The missing calls in a prompt of `subagents_langchain`: number, tool and request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def _calls(turn: Sequence[BaseMessage]) -> Iterator[ToolCall]:
 
 
 def _usage(messages: Sequence[BaseMessage], tools: Sequence[Any], reply: AIMessage) -> UsageMetadata:
-    """Return an estimate of what a model of a provider would have read and written."""
+    """Return estimated numbers of tokens that a provider's model would have read and written."""
     read = sum(len(str(one.text)) for one in messages) + len(json.dumps(list(tools)))
     written = len(str(reply.text)) + len(json.dumps(list(reply.tool_calls)) if reply.tool_calls else "")
     given, made = math.ceil(read / CHARACTERS_PER_TOKEN), math.ceil(written / CHARACTERS_PER_TOKEN)

@@ -1,4 +1,4 @@
-"""The words that the offline router knows: which carry no meaning, and English words for those of four languages."""
+"""Words that the offline router knows: words without meaning, and English words for words of four languages."""
 
 import re
 import unicodedata
@@ -77,7 +77,7 @@ ADMITS: Final[Mapping[str, str]] = {
 
 
 def clauses(message: str) -> Sequence[str]:
-    """Return the parts of a message that may each be a wish, in order."""
+    """Return the parts of a message that may each be an intent, in order."""
     return [part for part in (one.strip(" ,.;:?!¿¡") for one in BOUNDARY.split(message) if one) if part]
 
 

@@ -1,4 +1,4 @@
-"""Plays cases: the history by script, then the message with the model that is measured, through one orchestrator."""
+"""Plays cases: the history by script, then the message with the measured model."""
 
 import asyncio
 import time
@@ -45,7 +45,7 @@ MALFORMED: Final = CallFailure.ARGUMENTS_INVALID.name
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """What is measured: the model that routes and composes, and the one that writes summaries."""
+    """The measured models: `router` routes and composes, `summary` writes summaries."""
 
     router: BaseChatModel
     summary: BaseChatModel
@@ -53,7 +53,7 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class CasePlayer:
-    """How the cases are played: how often each, and how many at a time."""
+    """Number of trials of each case, and maximum number of trials at a time."""
 
     repetitions: int = 1
     concurrent: int = CONCURRENT
@@ -108,7 +108,7 @@ class Director:
                     for past in case.history:
                         await conversation.past(past)
                     answer = await conversation.present(case)
-            except Exception as error:  # noqa: BLE001  a provider raises what it likes; the other cases are still played
+            except Exception as error:  # noqa: BLE001  a provider may raise anything; the other cases are still played
                 return Observed(problem=f"the turn failed with {type(error).__name__}: {str(error)[:300]}")
         return self._seen(conversation, answer)
 
@@ -146,7 +146,7 @@ class Director:
 
 @dataclass(slots=True)
 class _Conversation:
-    """One conversation: what was said, and what is measured in its last turn."""
+    """One conversation: its messages, and the observations of its last turn."""
 
     client: SidecarClient
     models: Models
@@ -168,7 +168,7 @@ class _Conversation:
             self.messages = list((await orchestrator.answer(self.request, said)).messages)
 
     async def present(self, case: Case) -> Answer:
-        """Play the message of the case with the model that is measured."""
+        """Play the message of the case with the measured model."""
         self.script.answers, self.script.faults = case.answers, case.faults
         self.script.received.clear()
         async with self._orchestrator(self.models.router) as orchestrator:
@@ -200,7 +200,7 @@ class _Conversation:
 
 
 class ScriptedTurn(BaseChatModel):
-    """Plays one earlier turn: calls what the case says was called, then answers as it says."""
+    """A model that plays one earlier turn: it makes the calls of the case, then gives its answer."""
 
     turn: Any
 
@@ -227,7 +227,7 @@ class ScriptedTurn(BaseChatModel):
         past: EarlierTurn = self.turn
         message = AIMessage(past.assistant)
         if past.called and not isinstance(messages[-1], ToolMessage):
-            # A context of its own, so that an earlier turn asks the summary model for none.
+            # With a `prior_context`, an earlier turn does not call the summary model.
             arguments = {"request": past.user, "intent_count": len(past.called), "prior_context": "see the request"}
             calls = [
                 {"name": f"{PREFIX}{slot}", "args": arguments, "id": f"{slot}-{uuid4().hex}"} for slot in past.called
@@ -251,7 +251,7 @@ def _slot(tool_name: str) -> str:
 
 
 def lines_of(messages: Sequence[BaseMessage]) -> Sequence[TranscriptLine]:
-    """Return a history as a transcript; answers as the user read them."""
+    """Return a history as a transcript, with the answers that the user read."""
     return [
         TranscriptLine(
             who={"human": "user", "ai": "assistant"}.get(one.type, one.type),

@@ -1,6 +1,6 @@
-"""How routing changes with the number of sub-agents: the routing call alone, with more and more other descriptions.
+"""Measures how routing changes with the number of sub-agents, by adding descriptions to the routing call.
 
-No sub-agent runs here, so that the others need no definitions, and one sidecar serves every step. The prompt, the
+No sub-agent runs, so the added sub-agents need no definitions, and one sidecar serves every step. The prompt, the
 argument schema and the configuration's own sub-agents are those of the real surface, bound at a real sidecar.
 """
 
@@ -32,21 +32,21 @@ PREFIX: Final = "ask_"
 
 
 class Other(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A sub-agent that no case wants."""
+    """An added sub-agent, which no case calls."""
 
     id: str
     description: str
 
 
 class Others(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The sub-agents that are added, in this order."""
+    """The added sub-agents, in the order in which they are added."""
 
     sub_agents: tuple[Other, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What was measured with so many sub-agents on the surface.
+    """The results with one number of sub-agents on the surface.
 
     Attributes:
         routing: cases whose first response called exactly the wanted sub-agents.
@@ -68,7 +68,7 @@ async def scaled(
     """Return one point for each number of sub-agents that is not below the surface's own.
 
     Args:
-        prepared: by `prepare`.
+        prepared: inputs of the run, from `prepare`.
         options: has the model, and how many calls are made at a time.
         steps: numbers of sub-agents.
         told: of each call that is over, with the number of all calls.
@@ -107,7 +107,7 @@ async def scaled(
         bound = model.bind_tools(_tools(turn.surface, others.sub_agents[: step - least]))
         try:
             calls = await asyncio.gather(*(one(bound, case) for case in cases))
-        except Exception as error:  # noqa: BLE001  a provider raises what it likes
+        except Exception as error:  # noqa: BLE001  a provider may raise anything
             raise ModelFailed(f"{options.model} with {step} sub-agents: {type(error).__name__}: {error}") from None
         points.append(_point(step, calls, prepared.configuration))
     return points

@@ -1,4 +1,4 @@
-"""A real sidecar as a process of its own, and beside it a runner host whose sub-agents answer by script."""
+"""Starts a real sidecar as a process, and a runner host whose sub-agents answer by script."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 10.0
 TAIL_LINES: Final = 30
 OFFERED_AT_MOST: Final = 100
-"""As many sub-agents as a sidecar can be set to offer."""
+"""Maximum number of sub-agents that a sidecar can offer."""
 READY: Final = '"sidecar.readiness"'
 
 
@@ -32,12 +32,12 @@ class StageFailed(RuntimeError):
 
 
 class ScriptedFault(Exception):
-    """A sub-agent was scripted to fail."""
+    """The script makes a sub-agent fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What a sub-agent was given by the orchestrator's model."""
+    """The request that a sub-agent received from the orchestrator's model."""
 
     slot: str
     request: str
@@ -46,10 +46,10 @@ class Received:
 
 @dataclass(slots=True)
 class Script:
-    """What the sub-agents of one conversation do, and what they were given.
+    """The script of the sub-agents of one conversation, and the requests that they received.
 
     Attributes:
-        answers: by slot; a slot without one gives the suite's answer.
+        answers: slot to its answer; other slots give the answer of the suite.
         faults: by slot.
         received: one for each attempt, in the order in which they began.
     """
@@ -60,7 +60,7 @@ class Script:
 
 
 class Scripts:
-    """The scripts of all conversations that run, by episode id; the sub-agents look theirs up."""
+    """The scripts of all running conversations; sub-agents find theirs by episode id."""
 
     def __init__(self, suite: Suite) -> None:
         self._suite = suite
@@ -68,7 +68,7 @@ class Scripts:
 
     @contextlib.contextmanager
     def of(self, episode_id: str) -> Iterator[Script]:
-        """Give the script of one conversation, for as long as it lasts."""
+        """Yield the script of one conversation, which exists until the conversation ends."""
         script = self._by_episode[episode_id] = Script()
         try:
             yield script
@@ -76,7 +76,7 @@ class Scripts:
             del self._by_episode[episode_id]
 
     async def answer(self, run: Run) -> Answer:
-        """Run one attempt of any sub-agent."""
+        """Run one attempt of any sub-agent, by the script of its episode."""
         script = self._by_episode[run.context.episode_id]
         script.received.append(Received(run.sub_agent_id, run.request, run.context.prior_context))
         usual = self._suite.sub_agents[run.sub_agent_id]
@@ -119,7 +119,7 @@ async def started_environment(configuration: Configuration, suite: Suite) -> Asy
 
 
 def settings_of(folder: Path, slots: Sequence[str], suite: Suite) -> str:
-    """Return the sidecar's settings file; every address lies in `folder`, and every slot is offered."""
+    """Return the content of the sidecar's settings file; all sockets are in `folder`, and all slots are offered."""
     lines = [
         "[server]",
         f'dispatch_socket = "{folder}/dispatch/sidecar.sock"',
@@ -188,7 +188,7 @@ async def _read(process: asyncio.subprocess.Process, tail: deque[str], ready: as
 
 
 async def _stopped(process: asyncio.subprocess.Process) -> None:
-    """Ask the process to end, and kill it if it does not."""
+    """Send SIGTERM, then SIGKILL if the process does not end."""
     for which in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(which)
@@ -200,7 +200,7 @@ async def _stopped(process: asyncio.subprocess.Process) -> None:
 
 @contextlib.asynccontextmanager
 async def _watched(pid: int, folder: Path) -> AsyncIterator[None]:
-    """Let a watchdog stop the process and remove the folder if this process is killed."""
+    """Start a watchdog, which stops the process and removes the folder if this process is killed."""
     command = (sys.executable, "-m", "subagents_evals.runs.watchdog")
     watchdog = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, start_new_session=True)
     if watchdog.stdin is None:

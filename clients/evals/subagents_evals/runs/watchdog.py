@@ -1,4 +1,4 @@
-"""`python -m subagents_evals.runs.watchdog`: stops what an evaluation started if the evaluation itself is killed.
+"""`python -m subagents_evals.runs.watchdog`: stops the sidecar of an evaluation that was killed.
 
 Reads lines from standard input, which ends when the evaluation does: `pid <number>`, `folder <path>`, `done`.
 """
@@ -11,7 +11,7 @@ from contextlib import suppress
 
 
 def main() -> None:
-    """Wait for the end of the evaluation; unless it said `done`, kill the process and remove the folder."""
+    """Wait for the end of the evaluation; unless it sent `done`, kill the process and remove the folder."""
     told: dict[str, str] = {}
     for line in sys.stdin:
         name, _, value = line.strip().partition(" ")

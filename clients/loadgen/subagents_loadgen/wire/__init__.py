@@ -1,1 +1,1 @@
-"""What goes over the wire: RPCs, failures, and the promises that answers are held to."""
+"""The protocol: RPCs, their failures, and checks of the responses."""

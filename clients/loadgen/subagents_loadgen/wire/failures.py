@@ -1,4 +1,4 @@
-"""Failed RPCs in two words: the status, and the reason that `ErrorInfo` gives."""
+"""Describes a failed RPC by its status and the reason in its `ErrorInfo`."""
 
 from typing import Any
 

@@ -1,20 +1,20 @@
-"""What one operation came to."""
+"""The result of one operation."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
 class Finished:
-    """What one operation came to.
+    """The result of one operation.
 
     Attributes:
-        steps: how long each RPC of it took from its sending, in seconds, by name; those that failed too.
-        outcomes: of its calls, in order, e.g. `SUCCEEDED` or `FAILED ATTEMPT_TIMEOUT`.
+        steps: name of each RPC to its duration in seconds, including failed RPCs.
+        outcomes: outcomes of the calls, in emission order, e.g. `SUCCEEDED` or `FAILED ATTEMPT_TIMEOUT`.
         errors: RPCs that failed: the step, the status and the reason, e.g. `bind UNAVAILABLE DRAINING`.
         violations: promises of the contract that the server broke.
         kind: the kind of turn.
         target: address of the sidecar.
-        ended: when the measured part ended, by the loop's clock; None: at the end of everything.
+        ended: end of the measured part, by the loop's clock; None: the end of the operation.
     """
 
     steps: dict[str, float] = field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""Whether answers keep the promises of the contract. Everything here is a pure function of messages.
+"""Checks whether responses keep the promises of the contract; pure functions of messages.
 
-A broken promise is a *violation*; a failed RPC or call is none, as long as it is said properly.
+A broken promise is a *violation*. A failed RPC or call is no violation if it is reported correctly.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,16 +14,16 @@ STOPPED = frozenset({outcome_pb2.OUTCOME_FAILED, outcome_pb2.OUTCOME_NOT_STARTED
 
 
 class StreamCheck:
-    """Looks at the frames of one dispatch, over all its streams.
+    """Checks the frames of one dispatch, over all its streams.
 
     Args:
-        request: what was asked.
-        cap: of the surface.
+        request: request of the dispatch.
+        cap: fan-out cap of the surface.
 
     Attributes:
-        violations: what was wrong, in the order of discovery.
-        result: None until it has come.
-        sequence: the newest seen; where a resumed stream begins.
+        violations: the violations, in the order of discovery.
+        result: result of the dispatch; None until it was received.
+        sequence: newest sequence number, after which a resumed stream begins.
     """
 
     def __init__(self, request: pb.DispatchRequest, cap: int) -> None:
@@ -36,12 +36,12 @@ class StreamCheck:
         self.sequence = 0
 
     def resumed(self) -> None:
-        """Expect a new stream, which brings a snapshot again, and the result again if there was one."""
+        """Expect a new stream, which begins with a snapshot, and repeats the result if there was one."""
         self._fresh = True
         self.result = None
 
     def take(self, frame: pb.DispatchFrame) -> None:
-        """Look at the next frame."""
+        """Check the next frame."""
         if self.result is not None:
             self.violations.append("a frame came after the result")
         if frame.HasField("snapshot") != self._fresh:
@@ -73,7 +73,7 @@ class StreamCheck:
                 self.violations.append("a call settled without its outcome")
 
     def take_result(self, result: pb.DispatchResult) -> None:
-        """Look at the outcomes."""
+        """Check the outcomes of a result."""
         self.result = result
         self.violations += outcome_violations(self._request.calls, result.outcomes, self._cap)
         by_call = {one.call_id: one for one in result.outcomes}
@@ -81,10 +81,10 @@ class StreamCheck:
             self.violations.append("an event and the result differ in an outcome")
 
     def ended(self, cancelled: str = "") -> None:
-        """Look at what is missing at the end of the last stream.
+        """Check that nothing is missing at the end of the last stream.
 
         Args:
-            cancelled: the call that the server said to have cancelled; empty: none.
+            cancelled: id of the call that the server reported as cancelled; empty: none.
         """
         if self.result is None:
             self.violations.append(NO_RESULT)
@@ -130,8 +130,8 @@ def end_violations(outcomes: Sequence[outcome_pb2.CallOutcome] | None, response:
     """Yield what is wrong with the end of a turn.
 
     Args:
-        outcomes: of the turn's dispatches; None: unknown, as an RPC failed.
-        response: what the server said.
+        outcomes: outcomes of the turn's dispatches; None: unknown, because an RPC failed.
+        response: response to `EndTurn`.
     """
     if response.state != pb.START_STATE_STARTED:
         yield "the end of a turn was said to be an old one"

@@ -1,4 +1,4 @@
-"""How operations reach a sidecar: over `grpc.aio`, or over blocking stubs as Locust's greenlets need them."""
+"""Sends RPCs of operations: over `grpc.aio`, or over blocking stubs, which Locust's greenlets need."""
 
 import asyncio
 import time
@@ -27,19 +27,19 @@ class Rpcs(Protocol):
         ...
 
     async def ask(self, method: str, request: Any, deadline: float) -> Any:
-        """Send a request of an RPC with one answer."""
+        """Send a request and return its only response."""
         ...
 
     def listen(self, method: str, request: Any, deadline: float) -> AsyncGenerator[Any, None]:
-        """Stream the answers; closing the generator leaves the stream."""
+        """Yield the responses of a stream; closing the generator cancels the RPC."""
         ...
 
     async def pause(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for a number of seconds."""
         ...
 
     def reconnected(self) -> Any:
-        """Return an async context manager that gives the same over a new connection."""
+        """Return an async context manager that yields equal RPCs over a new connection."""
         ...
 
 
@@ -53,11 +53,11 @@ class AsyncRpcs:
         self.clock = asyncio.get_running_loop().time
 
     async def ask(self, method: str, request: Any, deadline: float) -> Any:
-        """Send a request of an RPC with one answer."""
+        """Send a request and return its only response."""
         return await getattr(self._stub, method)(request, timeout=deadline, metadata=self._metadata)
 
     async def listen(self, method: str, request: Any, deadline: float) -> AsyncGenerator[Any, None]:
-        """Stream the answers; closing the generator leaves the stream."""
+        """Yield the responses of a stream; closing the generator cancels the RPC."""
         stream = getattr(self._stub, method)(request, timeout=deadline, metadata=self._metadata)
         try:
             async for answer in stream:
@@ -66,12 +66,12 @@ class AsyncRpcs:
             stream.cancel()
 
     async def pause(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for a number of seconds."""
         await asyncio.sleep(seconds)
 
     @asynccontextmanager
     async def reconnected(self) -> AsyncIterator[Rpcs]:
-        """Give the same over a new connection."""
+        """Yield equal RPCs over a new connection."""
         async with grpc.aio.insecure_channel(self._target, options=CHANNEL_OPTIONS) as channel:
             yield AsyncRpcs(channel, self._target, self._metadata)
 
@@ -87,11 +87,11 @@ class BlockingRpcs:
         self.clock: Callable[[], float] = time.monotonic
 
     async def ask(self, method: str, request: Any, deadline: float) -> Any:
-        """Send a request of an RPC with one answer."""
+        """Send a request and return its only response."""
         return getattr(self._stub, method)(request, timeout=deadline, metadata=self._metadata)
 
     async def listen(self, method: str, request: Any, deadline: float) -> AsyncGenerator[Any, None]:
-        """Stream the answers; closing the generator leaves the stream."""
+        """Yield the responses of a stream; closing the generator cancels the RPC."""
         stream = getattr(self._stub, method)(request, timeout=deadline, metadata=self._metadata)
         try:
             for answer in stream:
@@ -105,7 +105,7 @@ class BlockingRpcs:
 
     @asynccontextmanager
     async def reconnected(self) -> AsyncIterator[Rpcs]:
-        """Give the same over a new connection."""
+        """Yield equal RPCs over a new connection."""
         with grpc.insecure_channel(self._target, options=CHANNEL_OPTIONS) as channel:
             yield BlockingRpcs(channel, self._target, self._metadata)
 
@@ -114,7 +114,7 @@ def finished(work: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine over `BlockingRpcs` to its end.
 
     Raises:
-        RuntimeError: it waits for an event loop, which there is none.
+        RuntimeError: the coroutine suspends, which needs an event loop.
     """
     try:
         work.send(None)

@@ -1,4 +1,4 @@
-"""Which addresses are on this machine. Load is sent nowhere else by mistake."""
+"""Tells which addresses are on this machine, so that load is not sent to another one by mistake."""
 
 import ipaddress
 from urllib.parse import unquote
@@ -8,7 +8,7 @@ SCHEMES = ("dns:", "ipv4:", "ipv6:")
 
 
 def is_local(target: str) -> bool:
-    """Whether a gRPC target stays on this machine: a Unix socket, `localhost`, or loopback addresses only."""
+    """Return whether a gRPC target is on this machine: a Unix socket, `localhost`, or loopback addresses only."""
     if target.startswith(UNIX_SCHEMES):
         return True
     for scheme in SCHEMES:
