@@ -48,10 +48,11 @@ SCHEMA: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """What a sink is made from; see `SCHEMA`.
+    """The settings of a sink; `SCHEMA` describes them.
 
     Raises:
-        ValueError: the URL is none, or is not encrypted; a type that no event has; a key without certificate.
+        ValueError: the URL is invalid or not encrypted, no event has one of `types`, or only one of certificate and key
+            is set.
     """
 
     url: str
@@ -65,7 +66,7 @@ class WebhookSettings:
     client_key_file: Path | None = None
 
     def __post_init__(self) -> None:
-        """Check what a JSON schema cannot."""
+        """Check the conditions that the JSON schema does not express."""
         problem = problem_with_url(self.url, "everyone on the way could read who stopped what, and why", query=True)
         if problem is not None:
             raise ValueError(f"url {problem}")
@@ -77,7 +78,7 @@ class WebhookSettings:
 
     @property
     def tls(self) -> TlsFiles:
-        """The files of its certificates."""
+        """The files of the sink's certificates."""
         return TlsFiles(
             ca_file=self.ca_file, certificate_file=self.client_certificate_file, key_file=self.client_key_file
         )
@@ -88,7 +89,7 @@ class WebhookSettings:
 
 
 def settings_from(said: Mapping[str, Any]) -> WebhookSettings:
-    """Return settings that fit `SCHEMA`. Raises `ValueError`."""
+    """Return the settings in a section that fits `SCHEMA`. Raises `ValueError` if they cannot be used."""
     files = {name for name in SCHEMA["properties"] if name.endswith("_file")}
     plain: dict[str, Any] = {name: Path(value) if name in files else value for name, value in said.items()}
     if "types" in plain:

@@ -1,4 +1,4 @@
-"""How the flag backend suite drives the source that a backend reads."""
+"""The bench of the flag backend suite, which controls the source that a backend reads."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
@@ -14,25 +14,25 @@ class SourceFault(Enum):
 
     NONE = "none"
     AWAY = "away"
-    """It cannot be reached, or is not there."""
+    """The source is unavailable."""
     GARBAGE = "garbage"
-    """It answers with something that is not flags, e.g. half of them."""
+    """The source sends a response that is no list of flags, e.g. a truncated one."""
     HANG = "hang"
-    """It takes the question and never answers. Ability `hang`."""
+    """The source accepts requests and never answers. Ability `hang`."""
 
 
 class FlagBackendBench(ABC):
-    """A source of flags, and backends that read it. A plugin's author writes one.
+    """A source of flags, and backends that read it. Plugin authors subclass it.
 
     Attributes:
-        secrets: strings from the backend's settings that must not show anywhere.
+        secrets: texts in the backend's settings that must not appear in any output.
     """
 
     secrets: tuple[str, ...] = ()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Have the source there; all else happens inside. Override it if something must be started."""
+        """Run the source while the block runs; other methods are called inside. Override it to start a source."""
         yield
 
     @abstractmethod
@@ -41,8 +41,8 @@ class FlagBackendBench(ABC):
 
     @abstractmethod
     async def set_flags(self, on: frozenset[str]) -> None:
-        """Let exactly these flags be on at the source. Before the first call, none is."""
+        """Turn exactly these flags on at the source. Before the first call, all flags are off."""
 
     @abstractmethod
     async def misbehave(self, fault: SourceFault) -> None:
-        """Let the source misbehave so from now on, or no more."""
+        """Set how the source misbehaves from now on; `NONE` ends the misbehaviour."""

@@ -1,4 +1,4 @@
-"""How the gate client suite drives the place that a client asks."""
+"""The bench of the gate client suite, which controls the gate service that a client asks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
@@ -14,33 +14,33 @@ class GateFault(Enum):
 
     NONE = "none"
     AWAY = "away"
-    """It cannot be reached, or is not there."""
+    """The gate service is unavailable."""
     GARBAGE = "garbage"
-    """It answers, and what it says is no answer."""
+    """The gate service sends a malformed response."""
     UNKNOWN_VERDICT = "unknown_verdict"
-    """It answers with a verdict that there is not."""
+    """The gate service sends an unknown verdict."""
     OTHER_DIGEST = "other_digest"
-    """It has passed another content of the definition, and not this one."""
+    """The gate has passed another version of the definition, but not this one."""
     OTHER_STEP = "other_step"
-    """It has passed another step, and not this one."""
+    """The gate has passed another step, but not this one."""
     EXPIRED = "expired"
-    """It has passed, and that holds no more. Ability `expiry`."""
+    """The gate has passed, but the verdict has expired. Ability `expiry`."""
     HANG = "hang"
-    """It takes the question and never answers. Ability `hang`."""
+    """The gate service accepts questions and never answers. Ability `hang`."""
 
 
 class GateClientBench(ABC):
-    """A place where gates are decided, and clients that ask it. A plugin's author writes one.
+    """A gate service, and clients that ask it. Plugin authors subclass it.
 
     Attributes:
-        secrets: strings from the client's settings that must not show anywhere.
+        secrets: texts in the client's settings that must not appear in any output.
     """
 
     secrets: tuple[str, ...] = ()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Have the place there; all else happens inside. Override it if something must be started."""
+        """Run the service while the block runs; other methods are called inside. Override it to start a service."""
         yield
 
     @abstractmethod
@@ -49,8 +49,8 @@ class GateClientBench(ABC):
 
     @abstractmethod
     async def decide(self, question: GateQuestion, verdict: Verdict) -> None:
-        """Let the gate decide so about exactly this question. Nothing else is decided by it."""
+        """Set the verdict of the gate for exactly this question, and for no other."""
 
     @abstractmethod
     async def misbehave(self, fault: GateFault) -> None:
-        """Let the place misbehave so from now on, about what was decided; or no more."""
+        """Set how the service misbehaves from now on, for questions with a verdict; `NONE` ends the misbehaviour."""

@@ -1,4 +1,4 @@
-"""How the episode memory suite gets memories, and what it puts into them."""
+"""The bench of the episode memory suite, and the turns and summaries that the suite stores."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
@@ -17,20 +17,20 @@ SHOP, REWARDS = Slot("shop"), Slot("rewards")
 
 
 class EpisodeMemoryBench(ABC):
-    """A place to keep episodes, empty at first. A plugin's author writes one."""
+    """A storage of episodes, empty at first, and memories that use it. Plugin authors subclass it."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Have the place there; all else happens inside. Override it if something must be started."""
+        """Run the storage while the block runs; other methods are called inside. Override it to start a storage."""
         yield
 
     @abstractmethod
     def make(self) -> EpisodeMemory:
-        """Return a new memory; with ability `durable` all of one bench keep to the same place."""
+        """Return a new memory. With ability `durable`, all memories of one bench share their storage."""
 
 
 def a_turn(number: int, *slots: Slot, episode: EpisodeKey = EPISODE, narration: str = "") -> TurnHistory:
-    """Return a turn in which each of `slots` answered and made one component."""
+    """Return a turn in which each of `slots` answered and rendered one component."""
     turn_id = TurnId(f"turn-{number}")
     calls = [(place, slot, CallId(f"call-{place}")) for place, slot in enumerate(slots)]
     return TurnHistory(

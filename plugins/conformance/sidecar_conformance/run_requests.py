@@ -26,7 +26,7 @@ from sidecar_conformance.runner_bench import AgentScript, RunnerBench
 from sidecar_conformance.suite import SOON
 
 PRINCIPAL: Final = Principal("user-7/é \"quoted\" 'ünïcode' e\u0301")
-"""Not plain on purpose: it has to arrive byte for byte."""
+"""Contains unusual characters and spaces, because it must arrive byte for byte."""
 GRANT: Final = "grant-5c1d.very-secret"
 CONTRACT_JSON: Final = '{"run_id": "turn-1", "step_idx": 0, "title": "ask_scripted"}'
 CARD: Final = Card(
@@ -56,7 +56,7 @@ CONTEXT: Final = InheritedContext(
 
 
 def request_for(script: AgentScript, child: str = "child-1", **changes: Any) -> RunRequest:
-    """Return a request whose sub-agent does what `script` says."""
+    """Return a request whose sub-agent executes `script`."""
     plain: dict[str, Any] = {
         "child_id": ChildId(child),
         "attempt_id": AttemptId(f"{child}-attempt-1"),
@@ -75,7 +75,7 @@ def request_for(script: AgentScript, child: str = "child-1", **changes: Any) -> 
 
 @asynccontextmanager
 async def made(bench: RunnerBench) -> AsyncIterator[Runner]:
-    """Have the host, and a runner that reaches it."""
+    """Run the host of a bench, and yield a runner that calls it."""
     async with bench.running():
         runner = bench.make()
         try:
@@ -85,20 +85,20 @@ async def made(bench: RunnerBench) -> AsyncIterator[Runner]:
 
 
 async def events_of(runner: Runner, request: RunRequest) -> Sequence[RunnerEvent]:
-    """Run to the end, with a bound, and return every event."""
+    """Run to the end, within `SOON` seconds, and return all events."""
     async with asyncio.timeout(SOON):
         return [event async for event in runner.run(request)]
 
 
 async def failure_of(runner: Runner, request: RunRequest) -> BaseException | None:
-    """Run to the end, with a bound, and return what it raised."""
+    """Run to the end, within `SOON` seconds, and return the exception that it raised."""
     return (await events_and_failure_of(runner, request))[1]
 
 
 async def events_and_failure_of(
     runner: Runner, request: RunRequest
 ) -> tuple[Sequence[RunnerEvent], BaseException | None]:
-    """Run to the end, with a bound, and return every event and what it raised."""
+    """Run to the end, within `SOON` seconds, and return all events and the exception that it raised."""
     events: list[RunnerEvent] = []
     try:
         async with asyncio.timeout(SOON):
@@ -110,7 +110,7 @@ async def events_and_failure_of(
 
 
 def hanging(runner: Runner, child: str = "child-1") -> "asyncio.Task[BaseException | None]":
-    """Begin a run whose sub-agent hangs; the task ends with what the run raised."""
+    """Begin a run whose sub-agent hangs. The result of the task is the exception that the run raised."""
 
     async def run() -> BaseException | None:
         try:

@@ -1,4 +1,4 @@
-"""How the runner suite drives the sub-agents that a runner executes."""
+"""The bench of the runner suite, which controls the sub-agent that a runner executes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -21,28 +21,28 @@ FAILURE: Final = "the sub-agent of the conformance suite was told to fail"
 
 @unique
 class AgentScript(StrEnum):
-    """What the sub-agent does: it reads it from the argument `request`, so that runs at once can differ."""
+    """What the sub-agent does. It reads the value from the argument `request`, so that concurrent runs can differ."""
 
     ANSWER = "answer"
-    """Reports the status, makes the component, narrates each part of `NARRATION`, reports the tokens, and ends."""
+    """Reports the status, renders the component, narrates each part of `NARRATION`, reports the tokens, and ends."""
     NO_DATA = "no_data"
-    """Narrates, and says that the data it needed was unavailable."""
+    """Narrates, and reports that data was unavailable."""
     EMPTY = "empty"
-    """Ends with nothing: no narration, no component, no word on missing data."""
+    """Ends without narration, component or a report of unavailable data."""
     FAIL = "fail"
-    """Raises an exception of its own with the text `FAILURE`."""
+    """Raises an exception with the text `FAILURE`."""
     FAIL_LATE = "fail_late"
-    """Makes the component, narrates each part of `NARRATION`, and raises like `FAIL`."""
+    """Renders the component, narrates each part of `NARRATION`, and raises like `FAIL`."""
     HANG = "hang"
     """Waits until it is cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenRun:
-    """One run as the sub-agent saw it.
+    """One run that the sub-agent received.
 
     Attributes:
-        grant: the token with which it would call the tool gateway; None if the runner keeps it from the sub-agent.
+        grant: the key with which it can call the tool gateway; None if the runner does not give it to the sub-agent.
     """
 
     child_id: str
@@ -53,17 +53,17 @@ class SeenRun:
 
 
 class RunnerBench(ABC):
-    """A host with one scripted sub-agent, and runners that reach it. A plugin's author writes one.
+    """A host with one scripted sub-agent, and runners that call it. Plugin authors subclass it.
 
     Attributes:
-        seen: every run that reached the sub-agent; oldest first.
+        seen: all runs that reached the sub-agent, oldest first.
     """
 
     seen: Sequence[SeenRun] = ()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Have the host there; all else happens inside. Override it if something must be started."""
+        """Run the host while the block runs; other methods are called inside. Override it to start a host."""
         yield
 
     @abstractmethod

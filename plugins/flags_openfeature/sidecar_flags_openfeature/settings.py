@@ -41,7 +41,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class OpenFeatureSettings:
-    """What a backend is made from; see `SCHEMA`."""
+    """The settings of a backend; `SCHEMA` describes them."""
 
     provider: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class OpenFeatureSettings:
 
 
 def settings_from(said: Mapping[str, Any]) -> OpenFeatureSettings:
-    """Return settings that fit `SCHEMA`."""
+    """Return the settings in a section that fits `SCHEMA`."""
     files = {name: Path(file) for name, file in said.get("secret_files", {}).items()}
     reasons = frozenset(said.get("reasons", USUAL_REASONS))
     return OpenFeatureSettings(

@@ -41,10 +41,10 @@ SCHEMA: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class UnleashSettings:
-    """What a backend is made from; see `SCHEMA`.
+    """The settings of a backend; `SCHEMA` describes them.
 
     Raises:
-        ValueError: the URL is none, or would carry a token in the open.
+        ValueError: the URL is invalid, or would transfer the token unencrypted to another machine.
     """
 
     url: str
@@ -56,13 +56,13 @@ class UnleashSettings:
     ca_file: Path | None = None
 
     def __post_init__(self) -> None:
-        """Check what a JSON schema cannot."""
+        """Check the URL, which the JSON schema does not."""
         problem = problem_with_url(self.url, "an attacker who can change the answer can switch flags")
         if problem is not None:
             raise ValueError(f"url {problem}")
 
 
 def settings_from(said: Mapping[str, Any]) -> UnleashSettings:
-    """Return settings that fit `SCHEMA`. Raises `ValueError`."""
+    """Return the settings in a section that fits `SCHEMA`. Raises `ValueError` for an invalid URL."""
     plain: dict[str, Any] = {name: Path(value) if name.endswith("_file") else value for name, value in said.items()}
     return UnleashSettings(**plain)

@@ -33,10 +33,11 @@ SCHEMA: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class HttpGateSettings:
-    """What a client is made from; see `SCHEMA`.
+    """The settings of a client; `SCHEMA` describes them.
 
     Raises:
-        ValueError: the URL is none, or would carry a token in the open; a key without certificate.
+        ValueError: the URL is invalid or would transfer a token unencrypted to another machine, or only one of
+            certificate and key is set.
     """
 
     url: str
@@ -50,7 +51,7 @@ class HttpGateSettings:
     client_key_file: Path | None = None
 
     def __post_init__(self) -> None:
-        """Check what a JSON schema cannot."""
+        """Check the conditions that the JSON schema does not express."""
         problem = problem_with_url(self.url, "an attacker who can change the answer can promote")
         if problem is not None:
             raise ValueError(f"url {problem}")
@@ -59,19 +60,19 @@ class HttpGateSettings:
 
     @property
     def tls(self) -> TlsFiles:
-        """The files of its certificates."""
+        """The files of the client's certificates."""
         return TlsFiles(
             ca_file=self.ca_file, certificate_file=self.client_certificate_file, key_file=self.client_key_file
         )
 
     @property
     def endpoint(self) -> str:
-        """Where questions go."""
+        """The URL that receives the questions."""
         return f"{self.url.rstrip('/')}/v1/evaluations"
 
 
 def settings_from(said: Mapping[str, Any]) -> HttpGateSettings:
-    """Return settings that fit `SCHEMA`. Raises `ValueError`."""
+    """Return the settings in a section that fits `SCHEMA`. Raises `ValueError` if they contradict each other."""
     files = {name for name in SCHEMA["properties"] if name.endswith("_file")}
     plain: dict[str, Any] = {name: Path(value) if name in files else value for name, value in said.items()}
     return HttpGateSettings(**plain)

@@ -78,13 +78,13 @@ class A2aSettings:
     max_answer_bytes: int = 4 * 1024 * 1024
 
     def __post_init__(self) -> None:
-        """Check what a JSON schema cannot."""
+        """Check that `signing_key_file` and `signing_key_id` are both set or both absent."""
         if (self.signing_key_file is None) == bool(self.signing_key_id):
             raise ValueError("signing_key_file and signing_key_id belong together")
 
 
 def settings_from(said: Mapping[str, Any]) -> A2aSettings:
-    """Return settings that fit `SCHEMA`. Raises `ValueError`."""
+    """Return the settings in a section that fits `SCHEMA`. Raises `ValueError` if they cannot be used."""
     plain = dict(said)
     for key in ("token_file", "signing_key_file"):
         if key in plain:
