@@ -35,7 +35,7 @@ async def run(asked: RunRequest, progress_on: TextIO | None = None) -> Report:
         progress_on: terminal for the progress; None: no progress.
 
     Raises:
-        NotMeasured: a server cannot be reached or refuses the client, or its surface has no sub-agents.
+        NotMeasured: a boot secret cannot be read, or a server cannot be reached or does not bind a turn.
     """
     plan, stop, tally, name = asked.plan, asyncio.Event(), Tally(), uuid4().hex[:12]
     left_open, stages = 0, []

@@ -45,7 +45,7 @@ def progress(console: Console, title: str, total: int) -> Iterator[TerminalRepor
 
 @contextmanager
 def counting(console: Console, title: str) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar, if the output is a terminal. Yields a function to call at each step, with their number."""
+    """Show a progress bar on a terminal. Yields a function, to be called at each step with the number of all steps."""
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
         task = shown.add_task("", total=None)

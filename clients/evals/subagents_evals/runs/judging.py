@@ -42,12 +42,12 @@ Give 1.0 if the criterion is fully met, 0.0 if it is not met at all."""
 
 
 async def with_judgements(trials: Sequence[Trial], golden: GoldenSet, model: BaseChatModel | None) -> Sequence[Trial]:
-    """Return the trials with a score each, where a vertical that was asked has a judge and nothing failed by script.
+    """Return the trials; those without a scripted failure get a score if a called vertical has a judge.
 
     Args:
         trials: trials of cases of the golden set.
-        golden: has judges and the texts of the sub-agents.
-        model: grades; None: words are compared.
+        golden: the golden set, with the judges and the scripts of the sub-agents.
+        model: the judge model; None: the score compares words.
 
     Source: PC1-T-13, PC2-T-18: each vertical's judge with its own criterion and threshold.
     """
