@@ -251,9 +251,12 @@ class CheckpointClaims(msgspec.Struct):
         if line.kind is LineKind.RESTORED_AUDIT:
             return self._restore_audit(line)
         if line.kind is LineKind.RESTORED:
-            self.restored[line.key] = line
-            # Without facts there is no root to compare: the whole root was lost with the record.
-            return not line.number or self.of(line.key).get(line.number, line.root) == line.root
+            # Without facts there is no root to compare: the whole root was lost with the record. Compared before the
+            # line is kept: `of` prefers the restored state, so the line would agree with itself.
+            agrees = not line.number or self.of(line.key).get(line.number, line.root) == line.root
+            if agrees:
+                self.restored[line.key] = line
+            return agrees
         if line.kind is LineKind.ERASURE:
             said = line.day, line.number, line.root
             # The id of a marker is used once, so another statement under the same id is a forgery or a defect.

@@ -173,17 +173,21 @@ def test_a_line_signs_every_field_but_the_signature() -> None:
     assert NO_LINE == "0" * 64
 
 
-def test_a_line_that_contradicts_an_earlier_one_is_named_and_does_not_count() -> None:
+@pytest.mark.parametrize(
+    ("kind", "about"),
+    [
+        (LineKind.CHECKPOINT, "the first 2 facts of instance a in turns of 2026-03-01"),
+        (LineKind.RESTORED, "what it states (restored 2)"),
+    ],
+)
+def test_a_line_that_contradicts_an_earlier_one_is_named_and_does_not_count(kind: LineKind, about: str) -> None:
     """However well it is signed; the same once more says nothing new."""
     first, again = lines(2, 2)
     claims = CheckpointClaims()
     assert list(LinesVerifier(claims, PlainJudge()).findings([first, again])) == []
-    other = Statement(kind=LineKind.CHECKPOINT, instance=A, day=DAY, number=2, root="x", time=moment(0))
+    other = Statement(kind=kind, instance=A, day=DAY, number=2, root="x", time=moment(0))
     contradicting = line_text(signed_line(other, 2, line_hash(first[:-1]), PlainSigner())) + b"\n"
-    text = (
-        "has another root than a line before it for the first 2 facts of instance a in turns of 2026-03-01: "
-        "the record was altered between the two"
-    )
+    text = f"has another root than a line before it for {about}: the record was altered between the two"
     assert list(LinesVerifier(claims, PlainJudge()).findings([first, contradicting])) == [
         of_line(K.ROOT_CONTRADICTED, 2, text)
     ]
