@@ -39,14 +39,11 @@ class LineKind(StrEnum):
     CHECKPOINT = "checkpoint"
     """The running root of `instance` and `day` was `root` after `number` facts."""
     RETENTION = "retention"
-    """The `number` facts of the running root of `instance` and `day` were about to be removed.
-
-    Every turn of the day had ended before `ended_before`.
-    """
+    """As `CHECKPOINT`; its facts were about to be removed: every turn of `day` had ended before `ended_before`."""
     AUDIT = "audit"
     """The newest row of the audit of rollouts was row `number`, and its link `root`."""
     ERASURE = "erasure"
-    """Texts of `number` facts of `day` were about to be erased under `marker`; `root`: hash over the facts' links."""
+    """Texts of `number` facts in turns of `day` were to be erased under `marker`. `root`: hash of the facts' links."""
     RESTORED = "restored"
     """An older backup has taken the place of the record: of the running root, `number` facts are left."""
     RESTORED_AUDIT = "restored_audit"
