@@ -49,8 +49,8 @@ class DeferredModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         """Load the module, and return the attribute."""
-        # Removed first, because `import_module` would return this object again. It may be loaded already: modules that
-        # have imported this object keep it.
+        # Removed first, because `import_module` would return this object again. Modules that imported this object
+        # before the real module was loaded still have it: for them, `import_module` returns the loaded module.
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
         return getattr(import_module(self.__name__), name)
@@ -58,7 +58,7 @@ class DeferredModule(ModuleType):
 
 def main(arguments: Sequence[str]) -> None:
     """Run the command line; does not return."""
-    # First: `serve` with its only option does not need Typer, so it does not import it.
+    # First: `serve` with its only option does not need Typer, so it does not import it. None: another command.
     code = serve_alone(arguments, _read_settings, _serve, sys.stderr)
     if code is not None:
         sys.exit(code)
@@ -143,7 +143,10 @@ def _plugin_tools() -> "PluginTools":
 
 
 def _tell_ctrl_c_apart() -> None:
-    """Make Ctrl-C end a command that continues after an exception of a plugin, even if that is `KeyboardInterrupt`."""
+    """Make Ctrl-C raise `Interrupted`, which ends the command.
+
+    A command that loads plugins continues after any exception of a plugin, even a `KeyboardInterrupt` that it raised.
+    """
     import signal  # noqa: PLC0415  only commands that load plugins need it
 
     from sidecar.policy.problems import Interrupted  # noqa: PLC0415  the same holds
@@ -239,7 +242,7 @@ def _erase_offline(settings: "Settings", options: "EraseOptions", *, preview: bo
 def _verify_log() -> "VerifyLog":
     from sidecar.cli.record.verify_command import VerifyLog  # noqa: PLC0415  only `verify-log` needs it
 
-    return VerifyLog(_record_source, _verified)
+    return VerifyLog(_record_source, _run_verification)
 
 
 def _record_source(file: Path) -> "RecordSource":
@@ -248,7 +251,7 @@ def _record_source(file: Path) -> "RecordSource":
     return record_source(_read_settings(file))
 
 
-def _verified(source: "RecordSource", as_json: bool) -> int:
+def _run_verification(source: "RecordSource", as_json: bool) -> int:
     from sidecar.cli.record.verify_log import verify_log  # noqa: PLC0415  only this command needs a database
     from sidecar.composition.record.verification import verifying  # noqa: PLC0415  the same holds
 

@@ -73,7 +73,8 @@ ROLES_OF: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _READ_PROCESS,
     }
 )
-"""By full method name. Whether `SetRamp` raises a ramp is known only from the record, so the step checks the role, too.
+"""By full method name. `automation` may lower a ramp with `SetRamp`, but not raise it. Which of the two a request does
+is known only from the record, so the step checks the role, too.
 
 Flags have a method for each direction, because the role is checked before the request is parsed.
 """
@@ -88,12 +89,12 @@ class OperatorReports(Protocol):
         Args:
             method: its full name.
             cause: one of `sidecar.core.roles.CAUSES`.
-            caller: None unless the token is valid, or exceeds only what its key may grant.
+            caller: None unless the token is genuine (see `OperatorAuthoriser`).
         """
 
 
 class RefusalRecorder(Protocol):
-    """Records refusals of tokens that are valid, or exceed only what their key may grant. Never raises, never waits."""
+    """Records refusals of genuine tokens (see `OperatorAuthoriser`). Never raises, never waits."""
 
     def __call__(self, method: str, raw: bytes, caller: Caller, why: str) -> None:
         """Record the refusal in the audit, if the request names a definition; `why` begins with the reason."""
@@ -109,8 +110,9 @@ class TokenVerifier(Protocol):
 class OperatorAuthoriser:
     """Admits calls with a sufficient role token, and reports every refused call.
 
-    Every refusal is logged and counted. The audit of rollouts gets only the refusals of tokens that are valid, or
-    exceed only what their key may grant: otherwise callers without a token could fill it.
+    Every refusal is logged and counted. The audit of rollouts gets only the refusals of genuine tokens: otherwise
+    callers without a token could fill it. A token is genuine if it is valid, or if its signature is valid but its key
+    may not grant its claims.
 
     Args:
         tokens: verifies minted tokens.
@@ -144,7 +146,7 @@ class OperatorAuthoriser:
         caller: Caller | None = None
         try:
             caller = self._caller_of_token(_token(metadata))
-            # After the token, and with `caller` already set: this refusal is one of a genuine token, for the audit.
+            # The role is checked only when `caller` is set, so that the audit gets this refusal of a valid token.
             _check_role(caller, method)
         except (Unauthenticated, NotAllowed) as refused:
             # If the refusal names a key, the signature is valid, but the claims exceed what this key may grant: the
@@ -162,7 +164,8 @@ class OperatorAuthoriser:
 
         A minted token begins with its version and is verified with the keys, any other one with the issuer's.
         """
-        # The form decides, not the success of a verification: trying both would give a wrong reason to one kind.
+        # The form decides. If both verifiers were tried, an invalid token would be refused with the reason of the
+        # verifier of the other kind.
         verifier: TokenVerifier = self._tokens
         if self._issuer_tokens is not None and not token.startswith(f"{VERSION}."):
             verifier = self._issuer_tokens

@@ -80,15 +80,16 @@ class Section:
         for name, kind in cls.__annotations__.items():
             if name == "SETTINGS":
                 continue
-            configured = cls.__dict__.get(name, NO_DEFAULT)
+            declared = cls.__dict__.get(name, NO_DEFAULT)
             settings[name] = (
-                configured if isinstance(configured, Setting) else Setting(None, configured, "", ValueConstraints())
+                declared if isinstance(declared, Setting) else Setting(None, declared, "", ValueConstraints())
             )
             settings[name].kind = kind
             if not settings[name].is_required():
                 setattr(cls, name, settings[name].default)
-            # The class attribute of a required setting would be returned as its value.
-            elif configured is not NO_DEFAULT:
+            # A required setting that was declared with `setting()`: the `Setting` would remain in the class, and be
+            # returned as the value.
+            elif declared is not NO_DEFAULT:
                 delattr(cls, name)
         cls.SETTINGS = settings
 

@@ -66,7 +66,8 @@ class UserTokens:
         # `nbf` and `iat` are optional. Without them the token's life counts from now, so that a long one is refused.
         begins = _seconds(claims.get("nbf", claims.get("iat", now)))
         issued = _seconds(claims.get("iat", begins))
-        # The earliest of the three times counts: a later `nbf` must not make a long life look short.
+        # The life counts from the earliest of `iat`, `nbf` and now: a later `nbf` must not make a long life look short.
+        # The first condition has no `now`: a token that has expired is refused below, with that cause.
         if not ends > min(issued, begins) or ends - min(issued, begins, now) > longest + leeway:
             raise TokenProblem("life", f"it is valid for longer than {longest:g} s, or not at all")
         if now + leeway < max(begins, issued):

@@ -21,13 +21,16 @@ CHANGED: Final = "select version + last_number from rollout_version"
 READERS: Final = 2
 """Number of connections for reads, if the record's are not used."""
 PUBLISH_INTERVAL: Final = timedelta(seconds=2)
-"""The interval at which a replica publishes its version and its bound turns while the version does not change."""
+"""The interval at which a replica publishes its version and its pinned turns while the version does not change."""
 SHOW: Final = """
 insert into rollout_replicas as kept values ($1, $2, $3, clock_timestamp(), $5)
 on conflict (instance_id) do update set version = excluded.version, seen_at = excluded.seen_at,
   heard_at = excluded.heard_at, pinned = excluded.pinned
 where kept.version <> excluded.version or kept.heard_at < clock_timestamp() - $4::interval
 returning 1
+"""
+"""Publishes the state of a replica. `seen_at` is the time by the clock of the replica, for display; `heard_at` is the
+time by the clock of the database, which decides whether the replica is alive.
 """
 FORGET: Final = "delete from rollout_replicas where heard_at < clock_timestamp() - $1::interval"
 REPLICAS: Final = """
@@ -59,7 +62,7 @@ class PostgresRollouts(TabledRollouts):
         self._writer = Connections(dsn, 1, limits)
         self._own_readers = Connections(dsn, READERS, limits) if readers is None else None
         self._statements = StatementExecutor(
-            self._writer, readers or self._own_readers or self._writer, "keep a change of a rollout"
+            self._writer, readers or self._own_readers or self._writer, writing="keep a change of a rollout"
         )
         self._changes = Changes(dsn, CHANNEL, CHANGED, limits)
         self._subscriptions = ExitStack()  # ends every subscription of `on_change` when the store is closed
@@ -82,14 +85,22 @@ class PostgresRollouts(TabledRollouts):
             self._own_readers.close()
 
     async def show(self, version: int, at: datetime, pinned: PinnedTurnCount = NOTHING_PINNED) -> None:
-        """Publish the version and the bound turns of this replica, and remove replicas that were silent for long."""
+        """Publish the version and the pinned turns of this replica, and remove replicas that were silent for long.
+
+        `at`: now, by the clock of this replica.
+        """
 
         def publish_and_forget() -> Steps[None]:
             # `SHOW` writes no row while the version stays and `PUBLISH_INTERVAL` has not passed. This saves most
             # writes, because every replica calls this each second.
             if (yield (SHOW, self._instance, version, at, PUBLISH_INTERVAL, text_of(pinned.turns))):
+                # A silent replica may have died. A decommission must know of its turns until all of them have ended:
+                # each ends at most `lasting` after its bind, and the replica may have bound it up to `ALIVE_FOR` after
+                # its last report.
                 yield (FORGET, max(LISTED_FOR, pinned.lasting + ALIVE_FOR))
 
+        # One transaction, repeated if the answer to its commit was lost. Readers are not notified: they
+        # read these rows when they need them.
         await self._confirm(publish_and_forget)
 
     async def replicas(self) -> Sequence[Replica]:
@@ -119,6 +130,7 @@ class PostgresRollouts(TabledRollouts):
         yield ("select rollout_purge($1, $2, $3)", marker.number, marker.before, text_of(marker))
 
     def _time(self, value: Any) -> datetime:
+        # Nothing to convert: the driver returns a `datetime`.
         time: datetime = value
         return time
 

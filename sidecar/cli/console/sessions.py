@@ -67,5 +67,5 @@ class Sessions:
 
     def end(self, key: str) -> None:
         """Forget a session, and its token."""
-        # Without an error if there is no such session: it may have ended at a second request of the same page.
+        # Without an error if there is no such session: another request of the same page may have ended it already.
         self._kept.pop(key, None)

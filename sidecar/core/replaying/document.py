@@ -32,8 +32,9 @@ class ReplayDocument(msgspec.Struct, frozen=True):
         dispatches: in order of opening.
         children: those that the orchestrator called, in order of opening.
         attempts: the runners' messages.
-        recorded_outcomes: that the consumer-agent received, by dispatch: for the comparison, and for refusals that the
-            replay cannot compute. Named `told` in the JSON.
+        recorded_outcomes: for each dispatch, the outcomes that the consumer-agent received. The outcomes of the replay
+            are compared with them; refusals that the replay cannot compute are taken from them. Named `told` in the
+            JSON.
     """
 
     turn_id: TurnId
@@ -57,13 +58,16 @@ class ReplayDocument(msgspec.Struct, frozen=True):
 
 RecordedCall = tuple[DispatchId, CallId]
 Recorded = Mapping[RecordedCall, tuple[RecordedAttempt, ...]]
-"""Attempts of each call that ran, by number; a child that never made one has a single entry without frames."""
+"""The attempts of each call, in the order of their numbers.
+
+A call that was stopped before its first attempt has one entry without frames.
+"""
 
 
 def document_of(turn: StoredTurn, attempts: tuple[AttemptRecorded, ...]) -> ReplayDocument:
     """Return the document of a recorded turn."""
     dispatches = tuple(each.opened for each in turn.dispatches)
-    # The valid outcomes, i.e. those that the parent received, also where a later revision replaced the first.
+    # The outcomes that the parent received: where a later revision replaced the first outcome, only the later one.
     outcomes = {each.opened.dispatch_id: tuple(each.outcomes) for each in turn.dispatches}
     # Delegated children are not replayed: the recording of the delegating child has their results.
     children = tuple(each.opened for each in turn.children if each.opened.parent_child_id is None)

@@ -43,9 +43,9 @@ class OutgoingLimits(Struct, frozen=True):
     """Limits of waiting results, in bytes.
 
     Attributes:
-        operation_queue: the most that may wait for credit of one operation.
-        lane_queue: the most that may wait for credit of all operations together; also, what may be ready and unsent
-            before no further work is accepted.
+        operation_queue: the most that one operation may have waiting for credit, its own or the lane's.
+        lane_queue: the most that all operations together may have waiting for credit. Also the limit of what is ready
+            and unsent: with more, no further work is accepted (`OutgoingQueue.crowded`).
         most_credit: the most credit of the lane or of one operation; more is ignored.
         message_bytes: see `MESSAGE_BYTES`.
     """

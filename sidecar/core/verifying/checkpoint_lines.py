@@ -39,11 +39,11 @@ class LineKind(StrEnum):
     CHECKPOINT = "checkpoint"
     """The running root of `instance` and `day` was `root` after `number` facts."""
     RETENTION = "retention"
-    """These facts were about to be removed, because every turn of the day had ended before `ended_before`."""
+    """As `CHECKPOINT`; its facts were about to be removed: every turn of `day` had ended before `ended_before`."""
     AUDIT = "audit"
     """The newest row of the audit of rollouts was row `number`, and its link `root`."""
     ERASURE = "erasure"
-    """Texts of `number` facts in turns of `day` were about to be erased under `marker`; `root` is over their links."""
+    """Texts of `number` facts in turns of `day` were to be erased under `marker`. `root`: hash of the facts' links."""
     RESTORED = "restored"
     """An older backup has taken the place of the record: of the running root, `number` facts are left."""
     RESTORED_AUDIT = "restored_audit"
@@ -51,7 +51,7 @@ class LineKind(StrEnum):
 
 
 OF_ROOTS: Final = frozenset({LineKind.CHECKPOINT, LineKind.RETENTION})
-"""Kinds of lines with the state of a running root."""
+"""Kinds of lines with the state that a running root reached by growing; `RESTORED` states one that it fell back to."""
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,8 +220,10 @@ def furthest(lines: Iterable[CheckpointLine]) -> dict[RootKey, RootState]:
 class CheckpointClaims(msgspec.Struct):
     """The statements of the second place, collected from its lines.
 
+    The files of the place are read one after the other, so an added line may be older than a line of an earlier file.
+
     Attributes:
-        roots: of each running root, by number of facts. The first line about a number counts.
+        roots: the stated hash for each number of facts, by running root. The first line about a number counts.
         removed: states of roots whose facts were about to be removed.
         erased: number, day and root of facts that were about to be erased, by marker.
         audit: time and link of each signature of the audit of rollouts, by number of the row.
@@ -283,7 +285,11 @@ class CheckpointClaims(msgspec.Struct):
         return {number: link for number, (_, link) in self.audit.items()}
 
     def _restore_audit(self, line: CheckpointLine) -> bool:
-        """Remove claims about lost rows that were signed before; return whether the remaining row agrees."""
+        """Remove claims, signed before the restoration, about rows that it lost.
+
+        Returns:
+            Whether the line agrees with the earlier claim about the newest row that is left, if there is one.
+        """
         # Only earlier claims: a row that was signed after the restoration reuses a number, and still counts.
         lost = {number for number, (at, _) in self.audit.items() if number > line.number and at <= line.time}
         # Before the claims are dropped: the notice must say how many rows were lost.

@@ -132,8 +132,8 @@ class ReadRampEvidence:
                 await self._count(ramp, turn)
                 if number % TURNS_IN_A_ROW == 0:
                     await asyncio.sleep(0)
-            # After the counting: a request that is cancelled in between counts these facts again, so blocks would be
-            # too large; `ArmEvidence` counts each user once and prevents that.
+            # After the counting, so that no fact is left out. If a request is cancelled before this line, the next
+            # request counts the same facts a second time, without effect: `ArmEvidence` counts each user once.
             ramp.marks, ramp.behind = changes.reached, changes.behind
             if not changes.behind or self._clock.monotonic() >= until:
                 return

@@ -1,4 +1,4 @@
-"""Stores the conversations of ended turns, beside their results and without delaying them.
+"""Stores the conversations of ended turns in the background, so that no result of a turn waits for the memory.
 
 Source: PC1-D-12, DESIGN section 7.
 
@@ -54,7 +54,7 @@ class HistoryCapture:
         durable: the record outlives the process, so that a turn in the queue is not lost with it.
 
     Attributes:
-        missed: settles when a turn did not fit into the queue; `catch_up` then replaces it.
+        missed: settles when a turn did not fit into the queue. `catch_up` waits for it, and then sets a new one.
     """
 
     def __init__(
@@ -158,7 +158,8 @@ class HistoryCapture:
                     continue
                 self._step_back()
                 await asyncio.sleep(wait)
-                # The queue stays full meanwhile; more frequent attempts would burden a memory that is recovering.
+                # The turns stay in the queue during the wait. More frequent attempts would burden a memory that is
+                # recovering.
                 wait = min(2 * wait, LONGEST_WAIT)
         finally:
             self.give_up()  # drops nothing unless this task was cancelled
@@ -240,7 +241,8 @@ def _with_answers(history: TurnHistory, answered: list[Answered]) -> TurnHistory
     messages: list[ToolMessage] = []
     for slot, call_id, request, outcome in answered:
         answer = outcome.answer
-        # Evidence of a failed call is no answer: a later prompt must not contain it.
+        # A failed call has as `answer` what the sub-agent sent before the failure, for diagnosis: a later prompt must
+        # not contain it.
         if outcome.outcome not in ANSWERED or not (answer.narration or answer.components):
             continue
         answers.append(SubAgentAnswer(slot, call_id, request, answer.narration))

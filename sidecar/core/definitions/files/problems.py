@@ -1,6 +1,6 @@
 """Problems of a configuration, described so that the author can correct them.
 
-A configuration with problems is not served: the sidecar keeps the previous one, and `sidecar validate` prints the
+A configuration with an error is not served: the sidecar keeps the previous one. `sidecar validate` prints all
 problems.
 """
 
@@ -78,7 +78,8 @@ def nearest(key: str, choices: Iterable[str]) -> str | None:
     """Return the choice most like `key`, or None if none is alike."""
     from difflib import get_close_matches  # noqa: PLC0415  only a wrong name needs it
 
-    # A list that was written wrong may have thousands of unknown names, and each is compared.
+    # A list that was written wrong may have thousands of unknown names, and each is compared with every choice: the
+    # number of choices must be small.
     some = [choice for choice, _ in zip(choices, range(COMPARED_AT_MOST), strict=False)]
     matches = get_close_matches(key[:QUOTED_AT_MOST], some, n=1, cutoff=0.6)
     return matches[0] if matches else None

@@ -22,7 +22,7 @@ from sidecar.operations.rollout.views.snapshot import RolloutViews
 LONGEST_KEEPING: Final = 2.0
 """Seconds for the disk. After that, the answer says that the stop does not survive a restart."""
 LONGEST_LOOK: Final = 2.0
-"""Seconds for each of the two reads of the store that show whether binds use the record's version already."""
+"""Seconds for each of the two reads of the store in `_release_once_shown`."""
 LONGEST_WRITE: Final = 2.0
 """Seconds for one access to the store."""
 LONGEST_RECORDING: Final = 8.0
@@ -35,8 +35,9 @@ MOST_PENDING: Final = 1000
 A further one is accepted only if it stops a definition that is still served.
 """
 NOT_KEPT: Final = (
-    "the tombstone file cannot be written: unless it is recorded, it is in effect in this replica while the process"
-    " runs, and does NOT survive a restart; check that it is recorded, or repeat it once the disk works again"
+    "the tombstone file cannot be written: unless the stop is recorded, it is in effect only in this replica"
+    " while the process runs, and does NOT survive a restart; check that it is recorded, or repeat it once the disk"
+    " works again"
 )
 Recorded = StepAnswer | SubagentsError
 """The record's answer to a stop, or the error if there is none."""
@@ -74,8 +75,9 @@ class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
     """Applies stops in this process, and releases them once the record has decided about them.
 
     A released stop is no longer pending. A released ramp-down ends here, because the record decides about the ramp. A
-    released kill stays in effect here for ever, for the killed digest; while a kill is pending, it also stops later
-    contents of the definition.
+    released kill stays in effect here for ever, for the killed digest, even if the record has refused it: stopping
+    too much is the safe side. If the record may still serve the digest, `RecordStops` makes the kill pending once more.
+    While a kill is pending, it also stops later contents of the definition.
     """
 
     store: RolloutStore
@@ -143,13 +145,15 @@ class ApplyStopLocally(msgspec.Struct, frozen=True, kw_only=True):
         """Release the stop once binds use the record's version.
 
         If it were released earlier, the stopped definition could be served again in between. This also applies to a
-        kill: the view of the binds may have a later content of the definition, which only a pending kill stops.
+        kill: a released kill stops only the killed digest, and the outdated view of the binds may have a later content
+        of the definition.
         """
         version = await read_within(self.store.version(), LONGEST_LOOK)
         if isinstance(version, StoreUnavailable):
             return
         await read_within(self.views.look(), LONGEST_LOOK)
-        # Otherwise a later pass of the loop releases the stop; until then it only repeats what the record says.
+        # If the view is older, a later pass of `RecordStops` releases the stop; until then the stop only repeats what
+        # the record says.
         if self.views.current().version >= version:
             await self._release(stop)
 
