@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
-from sidecar.adapters.http_client.endpoints import problem_with_endpoint
-from sidecar.settings.operators import LOOPBACK
+from sidecar.adapters.http_client.endpoints import is_plain_beyond, problem_with_endpoint
 from sidecar.settings.section import Section, setting
 
 
@@ -31,8 +29,7 @@ class TokenExchangeSettings(Section):
         if not self.token_endpoint:
             return
         problem = problem_with_endpoint(self.token_endpoint)
-        parts = urlsplit(self.token_endpoint)
-        if problem is None and parts.scheme != "https" and parts.hostname not in LOOPBACK:
+        if problem is None and is_plain_beyond(self.token_endpoint):
             problem = "must begin with https://, unless it is on loopback: it gets the tokens of users"
         if problem is not None:
             raise ValueError(f"token_endpoint {problem}")
